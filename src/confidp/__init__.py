@@ -1,0 +1,27 @@
+"""confidp: what a private data set says about its population, with honest uncertainty."""
+
+from confidp.central.methods.cr_gs import CRGS
+from confidp.central.region import ConfidenceRegion
+from confidp.central.release import confidence_region
+from confidp.central.statistics.custom import Custom
+from confidp.central.statistics.mean import Mean
+from confidp.errors import BudgetExhausted, ConfidpError, InvalidArgument, LedgerError
+from confidp.privacy.guarantees import GDP, ApproxDP
+from confidp.privacy.ledger import Ledger
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CRGS",
+    "GDP",
+    "ApproxDP",
+    "BudgetExhausted",
+    "ConfidenceRegion",
+    "ConfidpError",
+    "Custom",
+    "InvalidArgument",
+    "Ledger",
+    "LedgerError",
+    "Mean",
+    "confidence_region",
+]

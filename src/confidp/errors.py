@@ -59,7 +59,7 @@ def real(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) ->
     Traceback (most recent call last):
     confidp.errors.InvalidArgument: mu must be a finite number above 0, not nan
     """
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidType(f"{name} must be a number, not {type(value).__name__}")
     try:
         number = float(value)
@@ -79,19 +79,19 @@ def integer(name: str, value: Any, least: int) -> int:
     Traceback (most recent call last):
     confidp.errors.InvalidArgument: n_resamples must be a whole number of at least 1, not 0
     """
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidType(f"{name} must be a whole number, not {type(value).__name__}")
     if value < least:
         raise InvalidArgument(f"{name} must be a whole number of at least {least}, not {value}")
     return int(value)
 
 
-def confidence_level(value: Any) -> float:
+def level(value: Any) -> float:
     """Return a confidence level in (0, 1), or raise; 95 is refused, with the likely meaning.
 
     Examples
     --------
-    >>> confidence_level(95)
+    >>> level(95)
     Traceback (most recent call last):
     confidp.errors.InvalidArgument: confidence_level must be ... in (0, 1), such as 0.95, not 95
     """

@@ -1,0 +1,94 @@
+"""The public integer grid that one-dimensional data are put on before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confidp.errors import InvalidArgument, InvalidType, real
+
+DEFAULT_CELLS = 2**30
+MOST_CELLS = 2**52  # beyond it a float can't tell neighbouring grid points apart
+_LARGEST = 1e250  # beyond it, or under its inverse, float steps would lose precision
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The points ``lower + k·step`` for k = 0, …, `cells`: public, and fixed before the data.
+
+    Each record becomes the integer k of its nearest grid point, so that sums are exact and a
+    sensitivity holds to the last bit. Floats are read as the decimals they print as: 0.1 is 1/10.
+
+    Examples
+    --------
+    >>> ages = Grid.over((16, 55), resolution=1)
+    >>> ages.cells
+    39
+    >>> ages.encode(np.array([15.0, 16.4, 55.0, np.inf])).tolist()
+    [0, 0, 39, 39]
+    """
+
+    lower: Fraction
+    step: Fraction
+    cells: int
+
+    @classmethod
+    def over(cls, bounds: tuple[float, float], resolution: float | None = None) -> Grid:
+        """Return the grid over `bounds`, in steps of `resolution` or of 2^-30 of the range."""
+        lower, upper = (_decimal(bound) for bound in bounds)
+        if resolution is None:
+            return cls(lower, (upper - lower) / DEFAULT_CELLS, DEFAULT_CELLS)
+        step = _decimal(real("resolution", resolution, "above 0", lambda x: x > 0))
+        cells = (upper - lower) / step
+        if cells.denominator != 1 or not 1 <= cells <= MOST_CELLS:
+            raise InvalidArgument(
+                f"resolution must divide the range of the bounds into 1 to 2^52 whole steps, "
+                f"not {resolution:g} for bounds {bounds[0]:g} to {bounds[1]:g}"
+            )
+        return cls(lower, step, int(cells))
+
+    @property
+    def range(self) -> Fraction:
+        """Upper minus lower bound."""
+        return self.step * self.cells
+
+    def encode(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Clip `values` to the bounds and return their nearest grid points' integers.
+
+        A fixed function of each record by itself: its own rounding can't affect a sensitivity.
+        """
+        offset = (np.clip(values, float(self.lower), float(self.lower + self.range))) - float(
+            self.lower
+        )
+        return np.clip(np.rint(offset / float(self.step)), 0, self.cells).astype(np.int64)
+
+
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """Return `bounds` as an ordered pair of finite floats, or raise.
+
+    Examples
+    --------
+    >>> check_bounds((30_000, 0))
+    Traceback (most recent call last):
+    confidp.errors.InvalidArgument: bounds must be a lower and a larger upper one, not 30000 and 0
+    """
+    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        raise InvalidType("bounds must be a pair of numbers, such as (0, 100)")
+    lower, upper = (
+        real("bounds", bound, "within ±1e250", lambda x: abs(x) <= _LARGEST) for bound in bounds
+    )
+    if not lower < upper:
+        raise InvalidArgument(
+            f"bounds must be a lower and a larger upper one, not {lower:g} and {upper:g}"
+        )
+    if upper - lower < 1 / _LARGEST:
+        raise InvalidArgument("bounds must lie at least 1e-250 apart")
+    return lower, upper
+
+
+def _decimal(number: float) -> Fraction:
+    return Fraction(repr(float(number)))

@@ -1,0 +1,128 @@
+"""The public result: a private confidence region. It holds no private value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confidp.errors import InvalidArgument
+from confidp.privacy.guarantees import GDP
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceRegion:
+    """A ball that covers the population's parameter with about `confidence_level`.
+
+    Attributes
+    ----------
+    center
+        The private estimate, one number for each coordinate.
+    radius
+        In the units of the data; an interval's half-width. Infinite where the method returned ⊥.
+    confidence_level
+        The nominal coverage.
+    spent
+        What the release cost, the noise lattice's δ included.
+    private
+        False for a seeded run, whose noise anyone with the seed can take off.
+    method
+        The name of the method and of its variant.
+    statistic
+        The statistic's name and settings.
+    assumes
+        What the stated coverage rests on, for people.
+    public
+        n, m, B, κ, the noise scales, and why this method.
+    """
+
+    center: tuple[float, ...]
+    radius: float
+    confidence_level: float
+    spent: GDP
+    private: bool
+    method: str
+    statistic: Mapping[str, Any]
+    assumes: tuple[str, ...]
+    public: Mapping[str, Any]
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates the parameter has."""
+        return len(self.center)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """(low, high), in one dimension."""
+        if self.dimension != 1:
+            raise InvalidArgument(
+                f"interval is for one dimension, this region has {self.dimension}: use intervals"
+            )
+        return self.intervals[0]
+
+    @property
+    def intervals(self) -> tuple[tuple[float, float], ...]:
+        """(low, high) of the smallest box around the region, for each coordinate."""
+        if math.isinf(self.radius):
+            return ((-math.inf, math.inf),) * self.dimension
+        return tuple((c - self.radius, c + self.radius) for c in self.center)
+
+    def contains(self, theta: ArrayLike) -> bool:
+        """Whether `theta` lies inside: ‖theta − center‖₂ < radius."""
+        point = np.asarray(theta, dtype=np.float64).reshape(-1)
+        if point.size != self.dimension:
+            raise InvalidArgument(f"theta must have {self.dimension} coordinates, not {point.size}")
+        if math.isinf(self.radius):
+            return True
+        return math.dist(point.tolist(), self.center) < self.radius
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, JSON-ready: numbers that aren't finite become None.
+
+        Examples
+        --------
+        >>> region = ConfidenceRegion((2.5,), 0.5, 0.95, GDP(1.0, 1e-25), True, "CR-GS",
+        ...                           {"statistic": "mean"}, (), {"n": 100})
+        >>> region.to_dict()["intervals"]
+        [[2.0, 3.0]]
+        >>> ConfidenceRegion.from_dict(region.to_dict()) == region
+        True
+        """
+        return {
+            "center": [_finite(c) for c in self.center],
+            "radius": _finite(self.radius),
+            "intervals": [[_finite(low), _finite(high)] for low, high in self.intervals],
+            "confidence_level": self.confidence_level,
+            "spent": {"mu": self.spent.mu, "delta": self.spent.delta},
+            "private": self.private,
+            "method": self.method,
+            "statistic": dict(self.statistic),
+            "assumes": list(self.assumes),
+            "public": dict(self.public),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> ConfidenceRegion:
+        """Return the region that `to_dict` wrote, such as one kept in a ledger."""
+        try:
+            return cls(
+                center=tuple(math.nan if c is None else float(c) for c in fields["center"]),
+                radius=math.inf if fields["radius"] is None else float(fields["radius"]),
+                confidence_level=float(fields["confidence_level"]),
+                spent=GDP(**fields["spent"]),
+                private=bool(fields["private"]),
+                method=str(fields["method"]),
+                statistic=dict(fields["statistic"]),
+                assumes=tuple(fields["assumes"]),
+                public=dict(fields["public"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise InvalidArgument("fields must be what ConfidenceRegion.to_dict returns") from None
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None

@@ -1,0 +1,163 @@
+"""The one door of the central half: `confidence_region`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from confidp.central.data import as_rows, check_missing, fill_missing
+from confidp.central.methods.cr_gs import CRGS
+from confidp.central.methods.method import Method, Plan, Request
+from confidp.central.region import ConfidenceRegion
+from confidp.central.statistics.statistic import Statistic
+from confidp.errors import InvalidArgument, InvalidType, integer, level
+from confidp.privacy.guarantees import GDP, ApproxDP
+from confidp.privacy.ledger import Ledger
+from confidp.randomness import Randomness, Seed
+
+
+def confidence_region(
+    data: Any,
+    statistic: Statistic,
+    *,
+    budget: GDP | ApproxDP,
+    confidence_level: float = 0.95,
+    method: Method | str = "auto",
+    n_resamples: int = 1000,
+    missing: float | str = "none",
+    ledger: Ledger | str | PathLike[str] | None = None,
+    rng: Seed = None,
+    label: str | None = None,
+) -> ConfidenceRegion:
+    """Release a private confidence region for a parameter of the population.
+
+    Parameters
+    ----------
+    data
+        One row a person: numbers of shape (n,) or (n, d), or a pandas, Polars or Arrow column or
+        table. n is public.
+    statistic
+        What to estimate, such as ``Mean(bounds=(0, 100))``.
+    budget
+        ``GDP(mu)`` or ``ApproxDP(epsilon, delta)``.
+    confidence_level
+        The nominal coverage, in (0, 1).
+    method
+        ``"auto"`` or a method, such as ``CRGS("with_replacement")``.
+    n_resamples
+        B, at least 1. Privacy's price doesn't grow with it without replacement, and
+        logarithmically with.
+    missing
+        ``"none"`` declares that there are no missing values; a number inside the bounds stands in
+        for them.
+    ledger
+        A ledger, or its path: it is charged before any noise is drawn, and keeps the result.
+    rng
+        None for operating-system noise. A seed or generator makes the run reproducible **and its
+        result not private**, which the result says; no ledger goes with it.
+    label
+        A public name of the data for the ledger, such as a file and a column.
+
+    Returns
+    -------
+    ConfidenceRegion
+        Public: a center, a radius, what was spent, and what the coverage rests on.
+
+    Raises
+    ------
+    InvalidArgument, InvalidType
+        Before anything is computed or charged.
+    MissingValues
+        For the curator's eyes; nothing is charged.
+    BudgetExhausted
+        If the ledger can't afford it; nothing is computed.
+
+    Notes
+    -----
+    The unit of privacy is one row. The release is (μ, δ)-GDP for data sets that differ in one row,
+    with μ and δ in ``region.spent``; each method proves it. δ there is the noise lattice's own,
+    about 1e-25 (``docs/lattice_noise.md``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confidp import Mean
+    >>> wages = np.random.default_rng(0).uniform(0, 30_000, size=2000)
+    >>> region = confidence_region(wages, Mean(bounds=(0, 30_000)), budget=GDP(1.0), rng=7)
+    >>> region.interval
+    (14..., 15...)
+    >>> region.spent
+    GDP(mu=1.0, delta=3...e-26)
+    """
+    if not isinstance(budget, GDP | ApproxDP):
+        raise InvalidType(f"budget must be a GDP or an ApproxDP, not {type(budget).__name__}")
+    if not hasattr(statistic, "for_shape"):
+        raise InvalidType(
+            f"statistic must be one, such as Mean(bounds), not {type(statistic).__name__}"
+        )
+    confidence_level = level(confidence_level)
+    n_resamples = integer("n_resamples", n_resamples, least=1)
+    method, reason = _choose(method)
+    randomness = Randomness.of(rng)
+    if ledger is not None and not randomness.private:
+        raise InvalidArgument("rng must be None with a ledger: a seeded run isn't private")
+    if isinstance(ledger, str | PathLike):
+        ledger = Ledger.open(ledger)
+
+    rows = as_rows(data)
+    n, columns = rows.shape
+    statistic = statistic.for_shape(n, columns)
+    plan = _plan(method, statistic, Request(n, 1.0, confidence_level, n_resamples), budget)
+    rows = fill_missing(rows, check_missing(missing, statistic.bounds))
+
+    entry = None
+    if ledger is not None:
+        query = {
+            "data": label,
+            **statistic.describe(),
+            "method": plan.name,
+            "confidence_level": confidence_level,
+            "n": n,
+        }
+        entry = ledger.charge(plan.cost, query)
+    ball = plan.release(statistic.encode(rows), randomness)
+    region = ConfidenceRegion(
+        center=ball.center,
+        radius=ball.radius,
+        confidence_level=confidence_level,
+        spent=plan.cost,
+        private=randomness.private,
+        method=plan.name,
+        statistic=statistic.describe(),
+        assumes=plan.assumes,
+        public={**plan.public, "reason": reason},
+    )
+    if ledger is not None and entry is not None:
+        ledger.record(entry, region.to_dict())
+    return region
+
+
+def _choose(method: Method | str) -> tuple[Method, str]:
+    """Return the method and the public reason for it."""
+    if isinstance(method, str):
+        if method != "auto":
+            raise InvalidArgument(f"method must be 'auto' or a method object, not {method!r}")
+        return CRGS(), "auto: the only method yet, and without replacement its noise is least"
+    if not hasattr(method, "plan"):
+        raise InvalidType(f"method must be 'auto' or a method, not {type(method).__name__}")
+    return method, "chosen by the caller"
+
+
+def _plan(method: Method, statistic: Statistic, request: Request, budget: GDP | ApproxDP) -> Plan:
+    """Plan for the μ that `budget` buys; of an ApproxDP's δ the noise lattice's is set aside."""
+    if isinstance(budget, GDP):
+        return method.plan(statistic, replace(request, mu=budget.mu))
+    # The lattice's δ grows with μ, so that of the whole δ's μ is enough for the smaller one.
+    lattice = method.plan(statistic, replace(request, mu=budget.to_gdp().mu)).cost.delta
+    if budget.delta <= lattice:
+        raise InvalidArgument(
+            f"delta must be above the noise lattice's {lattice:.1e}, not {budget.delta:g}"
+        )
+    mu = ApproxDP(budget.epsilon, budget.delta - lattice).to_gdp().mu
+    return method.plan(statistic, replace(request, mu=mu))

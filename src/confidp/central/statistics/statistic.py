@@ -1,0 +1,51 @@
+"""What a method needs to know of a statistic: its value and how far one record can move it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records = NDArray[Any]  # (N, …): whatever `encode` made, one row a person
+
+
+class Statistic(Protocol):
+    """A statistic θ of a data set with a global sensitivity.
+
+    Settings live in the object, data come in the calls. Everything but `encode` and `value` is
+    public: it depends on the settings, N and the number of columns alone.
+    """
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...] | None:
+        """Public bounds of each column, to which records are clipped; None if they aren't."""
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """A public point, one entry for each of θ's d coordinates: `value` is relative to it.
+
+        So that far-off bounds, such as years or account numbers, cost no float precision.
+        """
+
+    def for_shape(self, n: int, columns: int) -> Self:
+        """Return this statistic for data of that public shape, or raise if it can't take them."""
+
+    def encode(self, rows: NDArray[np.float64]) -> Records:
+        """Return (n, columns) rows clipped and on the grid: a fixed function of each record."""
+
+    def value(self, records: Records) -> NDArray[np.float64]:
+        """Return θ(records) − origin, of shape (d,)."""
+
+    def sensitivity(self, n: int, /) -> Fraction | float:
+        """Return Δ_n: the most that θ moves in ℓ2 when one of n records is replaced."""
+
+    def rounding(self, n: int) -> Fraction:
+        """Return a bound on the ℓ2 distance between `value` as computed and its exact value."""
+
+    def scale(self, n: int, /) -> float:
+        """Return τ_n, with which τ_n(θ(D) − θ) has a limit law: √n for most."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and the settings, JSON-ready, for results and the audit trail."""
