@@ -159,6 +159,13 @@ def test_delta_is_never_under_the_truth_and_over_it_by_no_more_than_stated() -> 
         assert truth <= found <= truth * (1 + stated_margin(mp.log(truth)) + 5e-16), (mu, epsilon)
 
 
+def test_delta_is_never_under_the_truth_where_its_two_terms_cancel_most() -> None:
+    for mu in np.linspace(0.12, 0.3, 19).tolist():
+        for epsilon in np.linspace(0.0, mu, 21).tolist():
+            truth = true_delta(mu, epsilon)
+            assert truth <= delta_of_gdp(mu, epsilon) <= truth * (1 + stated_margin(mp.log(truth)))
+
+
 def test_epsilon_is_never_under_the_truth_and_within_1e9th_of_it() -> None:
     for mu, _, delta in CASES:
         epsilon = epsilon_of_gdp(mu, delta)
@@ -228,7 +235,7 @@ def test_log_delta_keeps_over_its_leading_term_where_no_oracle_reaches(
 ) -> None:
     epsilon = mu * ratio
     exact_a = Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2
-    # δ = φ(a) (M(a) − M(b)), and the bracket is between 1e-1300 and 1.
+    # δ = φ(a) (M(a) − M(b)); the bracket's logarithm, over −3000, vanishes beside the margin.
     leading = -exact_a * exact_a / 2
     found = Fraction(log_delta_of_gdp(mu, epsilon))
     assert leading <= found

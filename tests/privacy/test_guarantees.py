@@ -344,6 +344,14 @@ def test_roots_of_squares_and_floats_of_floats_are_exact(x: float) -> None:
     assert sqrt_up(Fraction(x) ** 2) == sqrt_down(Fraction(x) ** 2) == x
 
 
+@given(st.floats(1e-150, 1e150))
+@relaxed
+def test_roots_round_away_from_a_float_that_they_miss_by_a_hair(x: float) -> None:
+    square = Fraction(x) ** 2
+    assert sqrt_up(square * (1 + Fraction(1, 10**60))) == math.nextafter(x, math.inf)
+    assert sqrt_down(square * (1 - Fraction(1, 10**60))) == math.nextafter(x, 0.0)
+
+
 def test_rounding_past_the_largest_float_keeps_its_direction() -> None:
     past = Fraction(LARGEST) * 2
     assert float_up(past) == math.inf

@@ -33,13 +33,16 @@ def as_rows(data: Any) -> NDArray[np.float64]:
     Traceback (most recent call last):
     confidp.errors.InvalidType: data must be numbers, not text
     """
-    native = nw.from_native(data, allow_series=True, pass_through=True)
+    try:
+        native = nw.from_native(data, allow_series=True, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise InvalidArgument("data must have a different name for each column") from None
     if isinstance(native, nw.LazyFrame):
         raise InvalidType("data must be in memory: collect the lazy frame first")
     if isinstance(native, nw.Series):
         columns = [_column(native)]
     elif isinstance(native, nw.DataFrame):
-        columns = [_column(native[name]) for name in native.columns]
+        columns = [_column(native[:, j]) for j in range(len(native.columns))]
     else:
         columns = [_array(data)]
     if not columns:
@@ -82,19 +85,24 @@ def fill_missing(rows: NDArray[np.float64], value: float | None) -> NDArray[np.f
 
 def _column(column: nw.Series[Any]) -> NDArray[np.float64]:
     dtype = column.dtype
-    if dtype == nw.Object:
-        return _array(column.to_numpy())
+    if dtype == nw.Object or str(getattr(column.to_native(), "dtype", "")) == "object":
+        return _array(column.to_numpy())  # no schema, whatever narwhals sees inside
     if not (dtype.is_numeric() or dtype == nw.Boolean):
         kind = "text" if dtype in (nw.String, nw.Categorical, nw.Enum) else str(dtype)
-        raise InvalidType(f"column {column.name!r} must be numbers, not {kind}")
-    return np.asarray(column.cast(nw.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+        where = f"column {column.name!r}" if column.name else "data"
+        raise InvalidType(f"{where} must be numbers, not {kind}")
+    if dtype in (nw.Int128, nw.UInt128):  # NumPy has no such integers
+        column = column.cast(nw.Float64)
+    return _array(column.to_numpy())  # not `cast`: Arrow's refuses integers beyond 2^53, by value
 
 
 def _array(data: Any) -> NDArray[np.float64]:
     if isinstance(data, str | bytes | dict | set):
         raise InvalidType(f"data must be an array of numbers, not {type(data).__name__}")
     if isinstance(data, np.ma.MaskedArray):
-        data = np.ma.filled(data.astype(np.float64), np.nan)
+        rows = _array(data.data)
+        rows[np.ma.getmaskarray(data)] = np.nan
+        return rows
     try:
         array = np.asarray(data)
     except ValueError:
@@ -106,7 +114,8 @@ def _array(data: Any) -> NDArray[np.float64]:
     if array.dtype.kind not in "biuf":
         kind = "text" if array.dtype.kind in "USTa" else str(array.dtype)
         raise InvalidType(f"data must be numbers, not {kind}")
-    return array.astype(np.float64)
+    with np.errstate(over="ignore"):  # a long double beyond the largest float is an infinity
+        return array.astype(np.float64)
 
 
 def _number(value: Any) -> float:
@@ -119,5 +128,5 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-    except (TypeError, ValueError):
+    except Exception:  # whatever its type raises, its message may quote it
         raise InvalidType("data must be numbers") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -76,7 +77,9 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     Traceback (most recent call last):
     confidp.errors.InvalidArgument: bounds must be a lower and a larger upper one, not 30000 and 0
     """
-    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+    if isinstance(bounds, np.ndarray):
+        bounds = bounds.tolist()
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str | bytes) or len(bounds) != 2:
         raise InvalidType("bounds must be a pair of numbers, such as (0, 100)")
     lower, upper = (
         real("bounds", bound, "within ±1e250", lambda x: abs(x) <= _LARGEST) for bound in bounds

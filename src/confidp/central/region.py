@@ -71,6 +71,35 @@ class ConfidenceRegion:
             return ((-math.inf, math.inf),) * self.dimension
         return tuple((c - self.radius, c + self.radius) for c in self.center)
 
+    @property
+    def decimals(self) -> int:
+        """How many decimals show the radius to three significant digits: more is noise."""
+        if not 0 < self.radius < math.inf:
+            return 6
+        return max(0, 2 - math.floor(math.log10(self.radius)))
+
+    def __str__(self) -> str:
+        """Return the answer for people.
+
+        Examples
+        --------
+        >>> print(ConfidenceRegion((2.5,), 0.5, 0.95, GDP(1.0), True, "CR-GS", {}, (), {}))
+        2.500 (95% interval: 2.000 to 3.000)
+        """
+        level = f"{100 * self.confidence_level:.6g}%"
+        if math.isinf(self.radius):
+            answer = "no result (⊥)"
+        elif self.dimension == 1:
+            (low, high), digits = self.interval, self.decimals
+            answer = (
+                f"{self.center[0]:,.{digits}f} ({level} interval: {low:,.{digits}f} to "
+                f"{high:,.{digits}f})"
+            )
+        else:
+            center = ", ".join(f"{c:,.{self.decimals}f}" for c in self.center)
+            answer = f"({center}) ({level} region: radius {self.radius:,.{self.decimals}f})"
+        return answer if self.private else f"NOT PRIVATE: {answer}"
+
     def contains(self, theta: ArrayLike) -> bool:
         """Whether `theta` lies inside: ‖theta − center‖₂ < radius."""
         point = np.asarray(theta, dtype=np.float64).reshape(-1)

@@ -18,9 +18,10 @@ is rounded up to a float (2^-52).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from confidp.errors import integer, real
@@ -75,6 +76,8 @@ class GaussianMechanism:
     sensitivity: Fraction
     mu: float
     dimension: int = 1
+    exponent: int = field(init=False)  # the lattice is 2^exponent times the integers
+    lattice_scale: float = field(init=False)  # of the noise, in lattice units: at least 2^44
 
     def __post_init__(self) -> None:
         """Refuse what the proof doesn't cover."""
@@ -82,25 +85,23 @@ class GaussianMechanism:
         integer("dimension", self.dimension, least=1)
         if not self.sensitivity > 0:
             raise ValueError("sensitivity must be above 0")
-
-    @property
-    def exponent(self) -> int:
-        """The lattice is ``2^exponent`` times the integers."""
         ratio = self.sensitivity / Fraction(self.mu)
         # floor(log2 ratio) or one less: either leaves the scale at 2^44 units or more.
-        return ratio.numerator.bit_length() - ratio.denominator.bit_length() - 1 - LATTICE_BITS
+        power = ratio.numerator.bit_length() - ratio.denominator.bit_length() - 1
+        object.__setattr__(self, "exponent", power - LATTICE_BITS)
+        root = math.isqrt(self.dimension - 1) + 1  # √d, rounded up
+        moved = self.sensitivity / self.unit + root
+        object.__setattr__(self, "lattice_scale", float_up(moved / Fraction(self.mu)))
 
     @property
-    def lattice_scale(self) -> float:
-        """The noise scale in lattice units, rounded up: at least 2^44."""
-        root = math.isqrt(self.dimension - 1) + 1  # √d, rounded up
-        sensitivity = self.sensitivity / Fraction(2) ** self.exponent + root
-        return float_up(sensitivity / Fraction(self.mu))
+    def unit(self) -> Fraction:
+        """The lattice's step."""
+        return Fraction(2) ** self.exponent
 
     @property
     def scale(self) -> float:
         """The standard deviation of the noise in each coordinate, in the value's own units."""
-        return to_float(Fraction(self.lattice_scale) * Fraction(2) ** self.exponent)
+        return to_float(Fraction(self.lattice_scale) * self.unit)
 
     @property
     def cost(self) -> GDP:
@@ -111,7 +112,7 @@ class GaussianMechanism:
         """Return `value` plus noise. This spends `cost`: charge it first."""
         if len(value) != self.dimension:
             raise ValueError("value must have as many entries as the mechanism has dimensions")
-        unit = Fraction(2) ** self.exponent
+        unit = self.unit
         noise = _noise(self.lattice_scale, self.dimension, randomness)
         # Python integers: a value can lie further than 2^63 units from 0.
         return tuple((round(x / unit) + z) * unit for x, z in zip(value, noise, strict=True))
@@ -127,17 +128,20 @@ def to_float(value: Fraction) -> float:
 
 def _noise(lattice_scale: float, dimension: int, randomness: Randomness) -> list[int]:
     if randomness.noise is None:
-        return _exact_noise(lattice_scale, dimension)
+        return list(_exact_sampler(lattice_scale)([0] * dimension))
     normal = randomness.noise.normal(0.0, lattice_scale, size=dimension)
     return [round(z) for z in normal.tolist()]
 
 
-def _exact_noise(lattice_scale: float, dimension: int) -> list[int]:
-    """Draw from OpenDP's exact discrete Gaussian; 2^46 times 40 is far inside 64 bits."""
+@lru_cache(maxsize=128)  # holds public scales only; building one costs more than a draw
+def _exact_sampler(lattice_scale: float) -> Callable[[list[int]], list[int]]:
+    """Return OpenDP's exact discrete Gaussian; 2^46 times 40 is far inside 64 bits."""
     import opendp.prelude as dp  # half a second to import: only where noise is drawn
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     metric: Any = dp.l2_distance(T="f64")
-    mechanism = dp.m.make_gaussian(domain, metric, scale=lattice_scale)
-    return list(mechanism([0] * dimension))
+    sampler: Callable[[list[int]], list[int]] = dp.m.make_gaussian(
+        domain, metric, scale=lattice_scale
+    )
+    return sampler

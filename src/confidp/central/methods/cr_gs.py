@@ -198,17 +198,20 @@ class CRGSPlan:
 
     def release_on(self, records: Records, sets: Iterable[Indices], randomness: Randomness) -> Ball:
         """Run Algorithm 2 on given index sets, none of which may exceed the multiplicity bound."""
-        value = self.statistic.value
-        estimate = self._on_units(value(records))
-        resampled = [self._on_units(value(records[indices])) for indices in sets]
-        distance = _quantile_distance(resampled, estimate, self.request.confidence_level)
-
+        estimate, distance = self.pivot(records, sets)
         center = self.center.release([int(x) * self.unit for x in estimate], randomness)
         (radius,) = self.radius.release([distance * self.unit], randomness)
         return Ball(
             tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
             max(to_float(radius), 0.0) * self.rate,
         )
+
+    def pivot(self, records: Records, sets: Iterable[Indices]) -> tuple[NDArray[np.int64], int]:
+        """Return θ̂ − origin and Q/τ_m, in whole units: **private**, before any noise."""
+        value = self.statistic.value
+        estimate = self._on_units(value(records))
+        resampled = [self._on_units(value(records[indices])) for indices in sets]
+        return estimate, _quantile_distance(resampled, estimate, self.request.confidence_level)
 
     def _on_units(self, value: NDArray[np.float64]) -> NDArray[np.int64]:
         """Round to whole units; clipping to 62 bits never widens a difference."""

@@ -1,0 +1,115 @@
+"""`confidp interval`: a private confidence interval from one column of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from confidp.cli.options import budget as budget_of
+from confidp.errors import InvalidArgument
+
+_METHODS = ("auto", "cr-gs", "cr-gs-with-replacement")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--column", required=True, metavar="C", help="The column to use.")
+@click.option("--statistic", type=click.Choice(["mean"]), default="mean", show_default=True)
+@click.option(
+    "--bounds",
+    required=True,
+    nargs=2,
+    type=float,
+    metavar="LOW HIGH",
+    help="What a value can be, from public knowledge; values beyond are clipped.",
+)
+@click.option("--mu", type=float, metavar="MU", help="Budget: μ of Gaussian DP (1 is customary).")
+@click.option("--epsilon", type=float, metavar="E", help="Budget: ε, with --delta.")
+@click.option("--delta", type=float, metavar="D", help="Budget: δ, with --epsilon.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
+@click.option("--missing", metavar="VALUE", default="none", help="What missing values count as.")
+@click.option("--resolution", type=float, metavar="R", help="The data's step, such as 1 or 0.01.")
+@click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True)
+@click.option("--resamples", type=int, default=1000, show_default=True, metavar="B")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), metavar="L", help="Charge this ledger first."
+)
+@click.option("--seed", type=int, metavar="N", help="Reproducible, and NOT PRIVATE.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="P.png", help="Draw a picture.")
+def interval(
+    file: Path,
+    column: str,
+    statistic: str,
+    bounds: tuple[float, float],
+    mu: float | None,
+    epsilon: float | None,
+    delta: float | None,
+    level: float,
+    missing: str,
+    resolution: float | None,
+    method: str,
+    resamples: int,
+    ledger: Path | None,
+    seed: int | None,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Print a private confidence interval for the population that FILE's rows were drawn from.
+
+    \b
+    Example:
+      confidp interval earnings.csv --column earnings_1978 --bounds 0 30000 --mu 1
+    """
+    # Heavy imports, and only what this command needs.
+    from confidp import CRGS, Ledger, Mean, confidence_region
+    from confidp.cli.output import print_region
+    from confidp.io.files import read_column
+
+    assert statistic == "mean"  # the only choice yet
+    budget = budget_of(mu, epsilon, delta)
+    estimand = Mean(bounds, resolution)
+    methods: dict[str, Any] = {
+        "auto": "auto",
+        "cr-gs": CRGS("without_replacement"),
+        "cr-gs-with-replacement": CRGS("with_replacement"),
+    }
+    if plot is not None and plot.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InvalidArgument(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}")
+    if plot is not None and not plot.resolve().parent.is_dir():
+        raise InvalidArgument(f"--plot must be in a folder that exists, not {str(plot)!r}")
+    if plot is not None and (plot.is_dir() or not os.access(plot.resolve().parent, os.W_OK)):
+        raise InvalidArgument(f"--plot must be a file that can be written, not {str(plot)!r}")
+    opened = Ledger.open(ledger) if ledger is not None else None
+
+    region = confidence_region(
+        read_column(file, column),
+        estimand,
+        budget=budget,
+        confidence_level=level,
+        method=methods[method],
+        n_resamples=resamples,
+        missing=_missing(missing),
+        ledger=opened,
+        rng=seed,
+        label=f"{file.name}: {column}",
+    )
+    if as_json:
+        click.echo(json.dumps(region.to_dict()))
+    else:
+        print_region(region, of=column, ledger=opened)
+    if plot is not None:  # after the result, which is paid for, is safe
+        from confidp.plots.regions import plot_intervals
+
+        plot_intervals({column: region}).savefig(plot, dpi=200)
+
+
+def _missing(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

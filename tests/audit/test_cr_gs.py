@@ -1,0 +1,82 @@
+"""Attacks on CR-GS: the released pair on worst neighbours leaks no more than μ says.
+
+Index sets are fixed, since the guarantee holds for each of them: n = 1000 people, B = 1 resample
+of m = 10, in which person 0 appears κ times. All say 0, but person 0 of the neighbour says 1: the
+center moves by 1/n and the distance by κ/m − 1/n, near its bound of κ/m + 1/n, so the attack can
+come near μ.
+"""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from audit.harness import mu_lower_bound
+from confidp import CRGS, Mean
+from confidp.central.methods.cr_gs import CRGSPlan
+from confidp.central.methods.method import Request
+from confidp.privacy.noise import GaussianMechanism
+from confidp.randomness import Randomness
+
+N, M, RUNS = 1000, 10, 4000
+OS = Randomness.of(None)
+
+
+def plan_for(sampling: str, mu: float) -> CRGSPlan:
+    statistic = Mean(bounds=(0, 1)).for_shape(N, 1)
+    request = Request(n=N, mu=mu, confidence_level=0.9, n_resamples=1)
+    return CRGS(sampling, resample_size=M).plan(statistic, request)
+
+
+def leak(plan: CRGSPlan, times: int) -> float:
+    """Return the lower bound on μ when person 0 appears `times` times in the resample."""
+    zeros = np.zeros((N, 1))
+    one = zeros.copy()
+    one[0] = 1.0
+    indices = np.array([0] * times + list(range(1, M - times + 1)))
+
+    def released(rows):
+        records = plan.statistic.encode(rows)
+
+        def run():
+            ball = plan.release_on(records, [indices], OS)
+            return np.array([*ball.center, ball.radius])
+
+        return run
+
+    return mu_lower_bound(released(zeros), released(one), RUNS)
+
+
+def noise_halved(mechanism: GaussianMechanism) -> GaussianMechanism:
+    """Claim the same μ at half the sensitivity: half the noise."""
+    return replace(mechanism, sensitivity=mechanism.sensitivity / 2)
+
+
+@pytest.mark.parametrize("mu", [1.0, 3.0])
+@pytest.mark.parametrize("sampling", ["with_replacement", "without_replacement"])
+def test_the_released_pair_leaks_no_more_than_mu_and_nearly_that_much(sampling, mu):
+    plan = plan_for(sampling, mu)
+    bound = leak(plan, times=plan.multiplicity)
+    assert bound <= mu
+    assert bound > 0.6 * mu - 0.25  # the attack has teeth
+
+
+@pytest.mark.parametrize("sampling", ["with_replacement", "without_replacement"])
+def test_half_the_noise_is_caught(sampling):
+    plan = plan_for(sampling, 3.0)
+    broken = replace(plan, center=noise_halved(plan.center), radius=noise_halved(plan.radius))
+    assert leak(broken, times=plan.multiplicity) > 3.0
+
+
+def test_half_the_noise_on_the_radius_alone_is_caught():
+    plan = plan_for("without_replacement", 3.0)
+    assert leak(replace(plan, radius=noise_halved(plan.radius)), times=1) > 3.0
+
+
+def test_a_multiplicity_taken_as_1_with_replacement_is_caught():
+    plan = plan_for("with_replacement", 3.0)
+    assert plan.multiplicity > 1
+    sensitivity = Fraction(plan.statistic.sensitivity(M)) + Fraction(plan.statistic.sensitivity(N))
+    broken = replace(plan, radius=replace(plan.radius, sensitivity=sensitivity))
+    assert leak(broken, times=plan.multiplicity) > 3.0
