@@ -87,7 +87,8 @@ def guarantee(cost: GDP | None) -> str:
     delta = float(f"{max(SHOWN_DELTA, 2 * cost.delta):.0e}")  # no more digits than are shown
     if delta >= 1:
         return f"μ = {cost.mu:.4g}, δ = {cost.delta:.3g}"
-    return f"μ = {cost.mu:.4g}  (ε = {cost.epsilon(delta):.3g} at δ = {delta:.0e})"
+    power = f"{delta:.0e}".replace("e-0", "e-")
+    return f"μ = {cost.mu:.4g}  (ε = {cost.epsilon(delta):.3g} at δ = {power})"
 
 
 def remaining(ledger: Ledger) -> str:
