@@ -367,12 +367,14 @@ ledger, go = Ledger.open(sys.argv[1]), Path(sys.argv[2])
 print("ready", flush=True)
 while not go.exists():
     time.sleep(0.001)
-for i in range(30):
+for i in range(20):
     try:
         print(ledger.charge(GDP(0.125), {"process": os.getpid(), "i": i}))
     except BudgetExhausted:
         print("refused")
 """
+    # As much as one of their charges, in parts, so that reading all charges takes a while.
+    fill(ledger, [GDP(2.0**-8)] * 2**10)
     go = ledger.path.parent / "go"
     processes = [script(body, ledger.path, go) for _ in range(10)]
     for process in processes:
@@ -380,8 +382,10 @@ for i in range(30):
         assert process.stdout.readline() == "ready\n"
     go.touch()
     lines = [line for process in processes for line in outcome(process)]
-    assert sorted(int(line) for line in lines if line != "refused") == list(range(1, 65))
-    assert len(lines) == 300
+    assert sorted(int(line) for line in lines if line != "refused") == [
+        2**10 + i for i in range(1, 64)
+    ]
+    assert len(lines) == 200
     assert sums(ledger)[0] == 1
     assert ledger.remaining is None
 
@@ -413,43 +417,42 @@ for turn in range(25):
 
 
 def test_kill_9_loses_no_charge_that_returned_and_leaves_no_half_charge(tmp_path: Path) -> None:
-    # Queries of 20,000 characters span pages, so that many kills fall between two page writes.
+    # Queries of a million characters, so that many kills fall between two of the pages written.
     body = """
-path, rng, known, journals = Path(sys.argv[1]), random.Random(11), 0, 0
-ledger = Ledger.create(path, GDP(4.0))
-for turn in range(50):
+rng, query, counts = random.Random(11), {"pad": "x" * 1_000_000}, [0, 0, 0]
+for turn in range(40):
+    path = Path(sys.argv[1], f"{turn}.ledger")
+    ledger = Ledger.create(path, GDP(4.0))
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
         while True:
-            number = ledger.charge(GDP(0.0625), {"pad": "x" * 20_000})
+            number = ledger.charge(GDP(0.5), query)
             os.write(write, b"%d\\n" % number)
     os.close(write)
     with open(read, "rb") as pipe:
         printed = [pipe.readline()]
         start = time.monotonic()
-        printed += [pipe.readline() for _ in range(rng.randint(1, 4))]
+        printed += [pipe.readline() for _ in range(rng.randint(1, 3))]
         time.sleep(rng.uniform(0, 2) * (time.monotonic() - start) / (len(printed) - 1))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         printed = [int(line) for line in printed + pipe.readlines()]
-    journals += Path(f"{path}-journal").exists()
+    counts[0] += Path(f"{path}-journal").exists()
     entries = Ledger.open(path).entries()
-    assert [e.number for e in entries] == list(range(1, len(entries) + 1))
-    assert all(e.query == {"pad": "x" * 20_000} and e.cost == GDP(0.0625) for e in entries)
-    assert printed == list(range(known + 1, known + len(printed) + 1))
-    # At most one more: committed, and killed before it could be printed.
-    assert len(entries) - known - len(printed) in (0, 1)
-    assert len(entries) <= 4096
-    known = len(entries)
-print(known, journals)
+    numbers = [entry.number for entry in entries]
+    assert numbers == list(range(1, len(numbers) + 1))
+    # At most one more than was printed: committed, and killed before it could be.
+    assert printed in (numbers, numbers[:-1])
+    assert all(entry.query == query and entry.cost == GDP(0.5) for entry in entries)
+    assert ledger.spent.mu >= 0.5 * len(numbers) ** 0.5
+    counts[1] += len(printed)
+    counts[2] += len(numbers) - len(printed)
+    path.unlink()
+print(*counts)
 """
-    [line] = outcome(script(body, tmp_path / "a.ledger"))
-    known, _ = map(int, line.split())
-    ledger = Ledger.open(tmp_path / "a.ledger")
-    assert len(ledger.entries()) == known >= 100
-    assert sums(ledger)[0] == Fraction(known, 256)
-    assert sql(ledger.path, "PRAGMA integrity_check") == [("ok",)]
+    [line] = outcome(script(body, tmp_path))
+    assert int(line.split()[1]) >= 80
 
 
 def test_kill_9_while_creating_leaves_a_whole_ledger_or_none(tmp_path: Path) -> None:

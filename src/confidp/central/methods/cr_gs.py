@@ -24,8 +24,8 @@ from confidp.central.resampling import (
     multiplicity_constrained,
     resamples,
 )
-from confidp.central.statistics.statistic import Records, Statistic
-from confidp.errors import InvalidArgument, integer, real
+from confidp.central.statistics.statistic import MeanLike, Records, Statistic
+from confidp.errors import InvalidArgument, InvalidType, integer, real
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
@@ -89,6 +89,11 @@ class CRGS:
 
     def plan(self, statistic: Statistic, request: Request) -> CRGSPlan:
         """Choose m, κ⋆ and both noise scales."""
+        if not isinstance(statistic, MeanLike):
+            raise InvalidType(
+                f"method must suit the statistic: CR-GS needs a global sensitivity, and "
+                f"{statistic.describe()['statistic']} has none"
+            )
         n, sampling = request.n, Sampling(self.sampling)
         most = n if sampling is Sampling.WITH_REPLACEMENT else n - 1
         m = self.resample_size or min(math.ceil(n / math.log(n)), most)
@@ -128,7 +133,7 @@ class CRGS:
 class CRGSPlan:
     """CR-GS with every public setting chosen."""
 
-    statistic: Statistic
+    statistic: MeanLike
     request: Request
     sampling: Sampling
     resample_size: int
@@ -154,7 +159,7 @@ class CRGSPlan:
         """What the stated coverage rests on."""
         return (
             "one row is one person, and rows are independent draws from the population",
-            "the bounds come from public knowledge, not from this data set",
+            *self.statistic.assumes,
             "n is large: coverage is asymptotic and doesn't count the privacy noise, so it falls "
             "short where that noise is not small beside the width",
         )
@@ -209,8 +214,9 @@ class CRGSPlan:
     def pivot(self, records: Records, sets: Iterable[Indices]) -> tuple[NDArray[np.int64], int]:
         """Return θ̂ − origin and Q/τ_m, in whole units: **private**, before any noise."""
         value = self.statistic.value
-        estimate = self._on_units(value(records))
-        resampled = [self._on_units(value(records[indices])) for indices in sets]
+        full = value(records)
+        estimate = self._on_units(full)
+        resampled = [self._on_units(value(records[indices], near=full)) for indices in sets]
         return estimate, _quantile_distance(resampled, estimate, self.request.confidence_level)
 
     def _on_units(self, value: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -68,6 +68,14 @@ class Custom:
         """Zero."""
         return (Fraction(0),) * self.dimension
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What only the user can know."""
+        return (
+            "the bounds come from public knowledge, and the stated sensitivity holds",
+            f"the scaled error of {self.name} has a limit law",
+        )
+
     def for_shape(self, n: int, columns: int) -> Self:
         """Check the stated sensitivity and scale at n; any number of columns will do."""
         for role in ("sensitivity", "scale"):
@@ -84,7 +92,9 @@ class Custom:
         clipped: NDArray[np.float64] = np.clip(rows, lower, upper)
         return clipped
 
-    def value(self, records: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(
+        self, records: NDArray[np.float64], near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
         """Return what `function` returns, or 0 where that isn't `dimension` finite numbers."""
         try:
             value = np.asarray(self.function(records), dtype=np.float64).reshape(self.dimension)

@@ -65,6 +65,11 @@ class Mean:
         """The lower bounds."""
         return tuple(grid.lower for grid in self.grids)
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Nothing but what the bounds are."""
+        return ("the bounds come from public knowledge, not from this data set",)
+
     def for_shape(self, n: int, columns: int) -> Self:
         """Give each column its bounds, and check that sums stay inside 64 bits."""
         pairs = self.bounds * columns if len(self.bounds) == 1 else self.bounds
@@ -86,7 +91,9 @@ class Mean:
         columns = [grid.encode(column) for grid, column in zip(self.grids, rows.T, strict=True)]
         return np.stack(columns, axis=1)
 
-    def value(self, records: NDArray[np.int64]) -> NDArray[np.float64]:
+    def value(
+        self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
         """Return the mean of each column, less its lower bound."""
         steps = np.array([float(grid.step) for grid in self.grids])
         mean: NDArray[np.float64] = steps * (records.sum(axis=0) / len(records))

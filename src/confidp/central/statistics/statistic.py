@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,10 @@ Records = NDArray[Any]  # (N, …): whatever `encode` made, one row a person
 
 
 class Statistic(Protocol):
-    """A statistic θ of a data set with a global sensitivity.
+    """A statistic θ of a data set, with values in d dimensions.
 
-    Settings live in the object, data come in the calls. Everything but `encode` and `value` is
-    public: it depends on the settings, N and the number of columns alone.
+    Settings live in the object, data come in the calls. Everything but `encode`, `value` and
+    `smooth_sensitivity` is public: it depends on the settings, N and the number of columns alone.
     """
 
     @property
@@ -29,17 +29,24 @@ class Statistic(Protocol):
         So that far-off bounds, such as years or account numbers, cost no float precision.
         """
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the coverage of a region for θ rests on besides the method, for people."""
+
     def for_shape(self, n: int, columns: int) -> Self:
         """Return this statistic for data of that public shape, or raise if it can't take them."""
 
     def encode(self, rows: NDArray[np.float64]) -> Records:
         """Return (n, columns) rows clipped and on the grid: a fixed function of each record."""
 
-    def value(self, records: Records) -> NDArray[np.float64]:
-        """Return θ(records) − origin, of shape (d,)."""
+    def value(
+        self, records: Records, near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return θ(records) − origin, of shape (d,).
 
-    def sensitivity(self, n: int, /) -> Fraction | float:
-        """Return Δ_n: the most that θ moves in ℓ2 when one of n records is replaced."""
+        `near` is a value on similar records, for a search to start from: it may change the result
+        by rounding only.
+        """
 
     def rounding(self, n: int) -> Fraction:
         """Return a bound on the ℓ2 distance between `value` as computed and its exact value."""
@@ -49,3 +56,23 @@ class Statistic(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the name and the settings, JSON-ready, for results and the audit trail."""
+
+
+@runtime_checkable
+class MeanLike(Statistic, Protocol):
+    """A statistic with a small global sensitivity (the paper, definition 1.1)."""
+
+    def sensitivity(self, n: int, /) -> Fraction | float:
+        """Return Δ_n: the most that exact θ moves in ℓ2 when one of n records is replaced."""
+
+
+@runtime_checkable
+class SmoothFriendly(Statistic, Protocol):
+    """A statistic whose smooth sensitivity is small on most data (the paper, definition 1.2)."""
+
+    def smooth_sensitivity(self, records: Records, beta: float, /) -> float:
+        """Return SS_β(records) > 0, private: a β-smooth upper bound on the local sensitivity.
+
+        For all neighbours D, D′: ‖θ(D) − θ(D′)‖₂ ≤ SS_β(D) ≤ e^β SS_β(D′), for exact θ, both up to
+        a relative 1e-12, which methods allow for.
+        """
