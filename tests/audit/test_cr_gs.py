@@ -57,7 +57,7 @@ def noise_halved(mechanism: GaussianMechanism) -> GaussianMechanism:
 @pytest.mark.parametrize("sampling", ["with_replacement", "without_replacement"])
 def test_the_released_pair_leaks_no_more_than_mu_and_nearly_that_much(sampling, mu):
     plan = plan_for(sampling, mu)
-    bound = leak(plan, times=plan.multiplicity)
+    bound = leak(plan, times=plan.resampling.multiplicity)
     assert bound <= mu
     assert bound > 0.6 * mu - 0.25  # the attack has teeth
 
@@ -66,7 +66,7 @@ def test_the_released_pair_leaks_no_more_than_mu_and_nearly_that_much(sampling, 
 def test_half_the_noise_is_caught(sampling):
     plan = plan_for(sampling, 3.0)
     broken = replace(plan, center=noise_halved(plan.center), radius=noise_halved(plan.radius))
-    assert leak(broken, times=plan.multiplicity) > 3.0
+    assert leak(broken, times=plan.resampling.multiplicity) > 3.0
 
 
 def test_half_the_noise_on_the_radius_alone_is_caught():
@@ -76,7 +76,7 @@ def test_half_the_noise_on_the_radius_alone_is_caught():
 
 def test_a_multiplicity_taken_as_1_with_replacement_is_caught():
     plan = plan_for("with_replacement", 3.0)
-    assert plan.multiplicity > 1
+    assert plan.resampling.multiplicity > 1
     sensitivity = Fraction(plan.statistic.sensitivity(M)) + Fraction(plan.statistic.sensitivity(N))
     broken = replace(plan, radius=replace(plan.radius, sensitivity=sensitivity))
-    assert leak(broken, times=plan.multiplicity) > 3.0
+    assert leak(broken, times=plan.resampling.multiplicity) > 3.0

@@ -36,14 +36,17 @@ def ledger(tmp_path):
 def touched(monkeypatch):
     """What was done with records, in order."""
     log = []
+
+    def recording(name, original):
+        def record(*given, **named):
+            log.append(name)
+            return original(*given, **named)
+
+        return record
+
     for kind in (Mean, Custom):
         for name in ("encode", "value"):
-
-            def record(self, *given, name=name, original=getattr(kind, name), **named):
-                log.append(name)
-                return original(self, *given, **named)
-
-            monkeypatch.setattr(kind, name, record)
+            monkeypatch.setattr(kind, name, recording(name, getattr(kind, name)))
     return log
 
 

@@ -16,6 +16,8 @@ from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
 from confidp.randomness import Randomness, Seed
 
+_ONE_ROW = "one row is one person, and rows are independent draws from the population"
+
 
 def confidence_region(
     data: Any,
@@ -130,7 +132,7 @@ def confidence_region(
         private=randomness.private,
         method=plan.name,
         statistic=statistic.describe(),
-        assumes=plan.assumes,
+        assumes=(_ONE_ROW, *statistic.assumes, *plan.assumes),
         public={**plan.public, "reason": reason},
     )
     if ledger is not None and entry is not None:
@@ -150,14 +152,19 @@ def _choose(method: Method | str) -> tuple[Method, str]:
 
 
 def _plan(method: Method, statistic: Statistic, request: Request, budget: GDP | ApproxDP) -> Plan:
-    """Plan for the μ that `budget` buys; of an ApproxDP's δ the noise lattice's is set aside."""
+    """Plan for the μ and δ that `budget` buys.
+
+    Of an ApproxDP's δ the method gets half if it needs one, then the noise lattice its share, and
+    the rest sets μ.
+    """
     if isinstance(budget, GDP):
-        return method.plan(statistic, replace(request, mu=budget.mu))
+        return method.plan(statistic, replace(request, mu=budget.mu, delta=budget.delta))
+    own = budget.delta / 2 if method.uses_delta else 0.0
     # The lattice's δ grows with μ, so that of the whole δ's μ is enough for the smaller one.
-    lattice = method.plan(statistic, replace(request, mu=budget.to_gdp().mu)).cost.delta
-    if budget.delta <= lattice:
+    spent = method.plan(statistic, replace(request, mu=budget.to_gdp().mu, delta=own)).cost.delta
+    if budget.delta <= spent:
         raise InvalidArgument(
-            f"delta must be above the noise lattice's {lattice:.1e}, not {budget.delta:g}"
+            f"delta must be above the noise lattice's {spent:.1e}, not {budget.delta:g}"
         )
-    mu = ApproxDP(budget.epsilon, budget.delta - lattice).to_gdp().mu
-    return method.plan(statistic, replace(request, mu=mu))
+    mu = ApproxDP(budget.epsilon, budget.delta - spent).to_gdp().mu
+    return method.plan(statistic, replace(request, mu=mu, delta=own))

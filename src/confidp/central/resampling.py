@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw
+
+from confidp.errors import InvalidArgument, integer, real
 
 Indices = NDArray[np.int64]
 
@@ -81,3 +85,87 @@ def multiplicity_constrained(sets: Iterator[Indices], bound: int) -> Iterator[In
         if multiplicity(indices) > bound:
             raise MultiplicityExceeded
         yield indices
+
+
+def check_settings(sampling: str, resample_size: int | None, rho: float | None) -> Sampling:
+    """Return the sampling, or raise if a setting is out of range whatever n is."""
+    if sampling not in tuple(Sampling):
+        raise InvalidArgument(f"sampling must be one of {', '.join(Sampling)}, not {sampling!r}")
+    if resample_size is not None:
+        integer("resample_size", resample_size, least=1)
+    if rho is not None:
+        real("failure_probability", rho, "in (0, 1)", lambda x: 0 < x < 1)
+    return Sampling(sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How B index sets are drawn for n records, all settings chosen; public.
+
+    Attributes
+    ----------
+    size
+        m, the indices in a set.
+    failure_probability
+        ρ: with at most this probability a set drawn with replacement exceeds `multiplicity`.
+    multiplicity
+        κ⋆, how often one index may appear in a set; 1 without replacement.
+    """
+
+    n: int
+    size: int
+    n_resamples: int
+    sampling: Sampling
+    failure_probability: float
+    multiplicity: int
+
+    @classmethod
+    def choose(
+        cls,
+        n: int,
+        n_resamples: int,
+        sampling: Sampling,
+        size: int | None = None,
+        failure_probability: float | None = None,
+    ) -> Resampling:
+        """Choose what isn't given: m = ⌈n/ln n⌉ and ρ = 1/n, as in the paper's experiments.
+
+        Its Table 2 recommends to start with m = n^0.7 to n^0.8: n/ln n lies there for n from 50
+        to a million, and grows faster.
+
+        Examples
+        --------
+        >>> Resampling.choose(2000, 500, Sampling.WITH_REPLACEMENT).multiplicity
+        8
+        """
+        most = n if sampling is Sampling.WITH_REPLACEMENT else n - 1
+        m = size or min(math.ceil(n / math.log(n)), most)
+        if m > most:
+            raise InvalidArgument(
+                f"resample_size must be at most {most} {sampling.replace('_', ' ')}, not {m}"
+            )
+        rho = failure_probability or 1 / n
+        kappa = 1
+        if sampling is Sampling.WITH_REPLACEMENT:
+            kappa = multiplicity_bound(n, m, n_resamples, rho)
+        return cls(n, m, n_resamples, sampling, rho, kappa)
+
+    def sets(self, rng: np.random.Generator) -> Iterator[Indices]:
+        """Yield the index sets; raise `MultiplicityExceeded` where Algorithm 1 returns ⊥."""
+        drawn = resamples(self.n, self.size, self.n_resamples, self.sampling, rng)
+        if self.sampling is Sampling.WITH_REPLACEMENT:
+            return multiplicity_constrained(drawn, self.multiplicity)
+        return drawn
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """The settings, JSON-ready."""
+        with_replacement = self.sampling is Sampling.WITH_REPLACEMENT
+        return {
+            "n": self.n,
+            "resample_size": self.size,
+            "n_resamples": self.n_resamples,
+            "sampling": str(self.sampling),
+            "multiplicity_bound": self.multiplicity,
+            "failure_probability": self.failure_probability if with_replacement else None,
+        }

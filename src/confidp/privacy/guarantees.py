@@ -162,7 +162,7 @@ def float_up(value: Fraction) -> float:
 
 def float_down(value: Fraction) -> float:
     """Return the greatest float that is at most `value`."""
-    return -float_up(-value)
+    return 0.0 - float_up(-value)  # 0.0 −: no negative zero
 
 
 def sqrt_up(value: Fraction) -> float:

@@ -186,7 +186,7 @@ class Ledger:
 
     @property
     def spent(self) -> GDP | None:
-        """The sum of all charges, rounded up; None where there are none."""
+        """The sum of all charges, rounded up, or None: a bill. The guarantee is the total."""
         with _transaction(self.path, "BEGIN") as db:
             mu_squared, delta = _sums(db, "charge")
         if mu_squared == 0:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confidp import CRGS, GDP, Custom, Mean, confidence_region
-from confidp.central.methods.cr_gs import CRGSPlan, _quantile_distance
+from confidp.central.methods.cr_gs import CRGSPlan
 from confidp.central.methods.method import Request
+from confidp.central.pivots import quantile_distance
 from confidp.central.resampling import multiplicity, multiplicity_bound
 from confidp.errors import ConfidpError, InvalidArgument
 from confidp.privacy.noise import lattice_delta
@@ -59,12 +60,12 @@ def test_the_released_pair_is_the_algorithms_up_to_its_noise(sampling):
     rng = np.random.default_rng(3)
     data = rng.uniform(2, 5, size=(400, 2))
     plan = plan_for(Mean(bounds=(2, 5)), 400, columns=2, mu=1e8, method=CRGS(sampling))
-    sets = [rng.integers(0, 400, plan.resample_size) for _ in range(100)]
+    sets = [rng.integers(0, 400, plan.resampling.size) for _ in range(100)]
     ball = plan.release_on(plan.statistic.encode(data), sets, Randomness.of(1))
 
     estimate = data.mean(axis=0)
     distances = [np.linalg.norm(data[s].mean(axis=0) - estimate) for s in sets]
-    expected = np.sort(distances)[math.ceil(0.9 * 100) - 1] * math.sqrt(plan.resample_size / 400)
+    expected = np.sort(distances)[math.ceil(0.9 * 100) - 1] * math.sqrt(plan.resampling.size / 400)
     assert ball.center == pytest.approx(estimate, abs=1e-6)
     assert ball.radius == pytest.approx(expected, abs=1e-6)
 
@@ -77,14 +78,14 @@ def test_the_quantile_is_the_order_statistic_of_rank_level_times_b_rounded_up(
     level, n_resamples, rank
 ):
     points = [np.array([k]) for k in range(n_resamples, 0, -1)]
-    assert _quantile_distance(points, np.array([0]), level) == rank
+    assert quantile_distance(points, np.array([0]), level) == rank
 
 
 def test_distances_of_vectors_are_euclidean_and_rounded_down():
-    assert _quantile_distance([np.array([3, 4])], np.array([0, 0]), 0.5) == 5
-    assert _quantile_distance([np.array([1, 1])], np.array([0, 0]), 0.5) == 1
+    assert quantile_distance([np.array([3, 4])], np.array([0, 0]), 0.5) == 5
+    assert quantile_distance([np.array([1, 1])], np.array([0, 0]), 0.5) == 1
     far = 2**62
-    assert _quantile_distance([np.array([far])], np.array([-far]), 0.5) == 2**63
+    assert quantile_distance([np.array([far])], np.array([-far]), 0.5) == 2**63
 
 
 @st.composite
@@ -110,7 +111,7 @@ def neighbours(draw):
     sets = []
     while len(sets) < 5:
         indices = rng.integers(0, n, m) if with_replacement else rng.permutation(n)[:m]
-        if multiplicity(indices) <= plan.multiplicity:
+        if multiplicity(indices) <= plan.resampling.multiplicity:
             sets.append(indices)
     return plan, data[:n], other, sets
 
@@ -122,9 +123,9 @@ def test_no_neighbours_move_the_pivot_or_the_center_by_more_than_the_noise_allow
     (center, distance), (center2, distance2) = (
         plan.pivot(encode(rows), sets) for rows in (data, other)
     )
-    assert abs(distance - distance2) * plan.unit <= plan.radius.sensitivity
+    assert abs(distance - distance2) * plan.units.step <= plan.radius.sensitivity
     moved = sum((int(x) - int(y)) ** 2 for x, y in zip(center, center2, strict=True))
-    assert moved * plan.unit**2 <= plan.center.sensitivity**2
+    assert moved * plan.units.step**2 <= plan.center.sensitivity**2
 
 
 def test_the_centers_sensitivity_is_attained():
@@ -135,7 +136,7 @@ def test_the_centers_sensitivity_is_attained():
     (center, _), (center2, _) = (
         plan.pivot(plan.statistic.encode(rows), sets) for rows in (zeros, one)
     )
-    moved = abs(int(center[0]) - int(center2[0])) * plan.unit
+    moved = abs(int(center[0]) - int(center2[0])) * plan.units.step
     assert moved > plan.center.sensitivity * (1 - Fraction(2) ** -28)
 
 
@@ -154,7 +155,9 @@ def test_any_statistic_with_a_global_sensitivity_works(sampling):
 
 def test_when_a_resample_exceeds_the_multiplicity_bound_the_result_is_bottom_whatever_the_data():
     plan = plan_for(Mean(bounds=(0, 1)), 100, method=CRGS("with_replacement", 20))
-    tight = replace(plan, multiplicity=3)  # so tight that it is exceeded now and then
+    tight = replace(
+        plan, resampling=replace(plan.resampling, multiplicity=3)
+    )  # so tight that it is exceeded now and then
     bottoms = 0
     for seed in range(60):
         balls = [

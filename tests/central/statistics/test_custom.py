@@ -8,8 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from confidp.central.release import confidence_region
 from confidp.central.statistics.custom import Custom
 from confidp.errors import InvalidArgument, InvalidType
+from confidp.privacy.guarantees import GDP
 
 ROWS = np.array([[0.5], [0.25], [9.0]])
 
@@ -89,6 +91,33 @@ def test_the_function_sees_only_records_that_were_clipped_to_the_bounds():
 def test_a_sensitivity_or_scale_that_is_not_above_0_is_refused(role, stated):
     with pytest.raises(InvalidArgument, match=rf"^{role} must return a finite number above 0"):
         custom(np.mean, **{role: lambda n: stated})
+
+
+@pytest.mark.xfail(reason="custom.py: a raw TypeError or OverflowError, or none, from float()")
+@pytest.mark.parametrize("stated", [None, "0.1", 10**400, np.array(0.1)], ids=repr)
+def test_a_sensitivity_that_is_not_a_number_is_refused_by_name(stated):
+    with pytest.raises((InvalidArgument, InvalidType), match=r"^sensitivity must "):
+        custom(np.mean, lambda n: stated)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        1,
+        np.float64(0.1),
+        Fraction(1, 10),
+        pytest.param(
+            np.float32(0.1), marks=pytest.mark.xfail(reason="cr_gs.py: Fraction() takes no float32")
+        ),
+        pytest.param(
+            1e-320, marks=pytest.mark.xfail(reason="cr_gs.py: its unit underflows to a float 0")
+        ),
+    ],
+)
+def test_any_number_above_0_is_a_sensitivity_that_a_release_can_use(stated):
+    statistic = Custom(np.mean, lambda n: stated, bounds=(0, 1))
+    region = confidence_region(ROWS, statistic, budget=GDP(1.0), n_resamples=5, rng=7)
+    assert math.isfinite(region.radius)
 
 
 @pytest.mark.parametrize("role", ["function", "sensitivity", "scale"])

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from confidp.central.statistics.statistic import Records, Statistic
+from confidp.errors import InvalidType
 from confidp.privacy.guarantees import GDP
 from confidp.randomness import Randomness
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked, all of it public."""
+    """What is asked, all of it public.
+
+    `delta` is for methods that need one beside the noise lattice's; the others spend none of it.
+    """
 
     n: int
     mu: float
     confidence_level: float
     n_resamples: int
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,19 @@ class Ball:
 
     center: tuple[float, ...]
     radius: float
+
+
+def bottom(dimension: int) -> Ball:
+    """Return ⊥: nothing was learnt, so the region is everything."""
+    return Ball((math.nan,) * dimension, math.inf)
+
+
+def unsuitable(method: str, need: str, statistic: Statistic) -> InvalidType:
+    """Return the error for a statistic that lacks what a method needs."""
+    return InvalidType(
+        f"method must suit the statistic: {method} needs {need}, "
+        f"and {statistic.describe()['statistic']} has none"
+    )
 
 
 class Plan(Protocol):
@@ -42,7 +61,7 @@ class Plan(Protocol):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the stated coverage rests on, for people."""
+        """What the stated coverage rests on besides the statistic, for people."""
 
     @property
     def public(self) -> Mapping[str, Any]:
@@ -54,6 +73,10 @@ class Plan(Protocol):
 
 class Method(Protocol):
     """A way to make a private confidence region."""
+
+    @property
+    def uses_delta(self) -> bool:
+        """Whether it needs a δ in its request."""
 
     def plan(self, statistic: Statistic, request: Request) -> Plan:
         """Choose every public setting, or raise if the request can't be met."""

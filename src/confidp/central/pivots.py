@@ -1,0 +1,69 @@
+"""Distances between a statistic on resamples and on the data, in exact whole numbers.
+
+Values are put on a public grid whose step is a power of two, far below the noise; from there on
+distances, their order and their squares are exact, whatever the statistic's size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LARGEST = 2**62
+
+Point = NDArray[np.int64]  # d whole numbers of units
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The grid that values are rounded to: whole numbers of `step`, a power of two."""
+
+    step: Fraction
+
+    @classmethod
+    def below(cls, size: Fraction) -> Units:
+        """Return the units whose step is the power of two at or under `size`, or half of it."""
+        bits = size.numerator.bit_length() - size.denominator.bit_length() - 1
+        return cls(Fraction(2) ** bits)
+
+    def error(self, dimension: int) -> Fraction:
+        """Return a bound on the ℓ2 distance that rounding moves a value: half a unit, √d ≤ d."""
+        return self.step * dimension / 2
+
+    def points(self, value: NDArray[np.float64]) -> Point:
+        """Round to whole units; clipping to 62 bits never widens a difference.
+
+        Examples
+        --------
+        >>> Units(Fraction(1, 4)).points(np.array([0.3, 1e300])).tolist()
+        [1, 4611686018427387904]
+        """
+        with np.errstate(over="ignore"):  # an infinity clips too
+            scaled = np.rint(value / float(self.step))  # by a power of two: exact
+        return np.clip(scaled, -_LARGEST, _LARGEST).astype(np.int64)
+
+    def fractions(self, point: Point) -> list[Fraction]:
+        """Return a point in the value's own units, exactly."""
+        return [int(x) * self.step for x in point]
+
+
+def quantile_distance(resampled: Iterable[Point], center: Point, level: float) -> int:
+    """Return the ⌈level·B⌉-th smallest ℓ2 distance to `center`, rounded down to a whole unit.
+
+    Examples
+    --------
+    >>> quantile_distance([np.array([k]) for k in range(10)], np.array([0]), 0.9)
+    8
+    """
+    middle = center.tolist()
+    squares = sorted(
+        sum((x - c) ** 2 for x, c in zip(point.tolist(), middle, strict=True))
+        for point in resampled
+    )
+    rank = math.ceil(Fraction(repr(level)) * len(squares))  # 0.9 is 9/10: no float surprise
+    return math.isqrt(squares[rank - 1])
