@@ -1,10 +1,12 @@
 """confidp: what a private data set says about its population, with honest uncertainty."""
 
 from confidp.central.methods.cr_gs import CRGS
+from confidp.central.methods.cr_ss import CRSS
 from confidp.central.region import ConfidenceRegion
 from confidp.central.release import confidence_region
 from confidp.central.statistics.custom import Custom
 from confidp.central.statistics.mean import Mean
+from confidp.central.statistics.quantile import Median, Quantile
 from confidp.errors import BudgetExhausted, ConfidpError, InvalidArgument, LedgerError
 from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
@@ -13,6 +15,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CRGS",
+    "CRSS",
     "GDP",
     "ApproxDP",
     "BudgetExhausted",
@@ -23,5 +26,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Mean",
+    "Median",
+    "Quantile",
     "confidence_region",
 ]

@@ -8,9 +8,10 @@ from typing import Any
 
 from confidp.central.data import as_rows, check_missing, fill_missing
 from confidp.central.methods.cr_gs import CRGS
+from confidp.central.methods.cr_ss import CRSS
 from confidp.central.methods.method import Method, Plan, Request
 from confidp.central.region import ConfidenceRegion
-from confidp.central.statistics.statistic import Statistic
+from confidp.central.statistics.statistic import MeanLike, Statistic
 from confidp.errors import InvalidArgument, InvalidType, integer, level
 from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
@@ -100,7 +101,7 @@ def confidence_region(
         )
     confidence_level = level(confidence_level)
     n_resamples = integer("n_resamples", n_resamples, least=1)
-    method, reason = _choose(method)
+    method, reason = _choose(method, statistic)
     randomness = Randomness.of(rng)
     if ledger is not None and not randomness.private:
         raise InvalidArgument("rng must be None with a ledger: a seeded run isn't private")
@@ -133,19 +134,21 @@ def confidence_region(
         method=plan.name,
         statistic=statistic.describe(),
         assumes=(_ONE_ROW, *statistic.assumes, *plan.assumes),
-        public={**plan.public, "reason": reason},
+        public={**plan.public, **ball.public, "reason": reason},
     )
     if ledger is not None and entry is not None:
         ledger.record(entry, region.to_dict())
     return region
 
 
-def _choose(method: Method | str) -> tuple[Method, str]:
+def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
     """Return the method and the public reason for it."""
     if isinstance(method, str):
         if method != "auto":
             raise InvalidArgument(f"method must be 'auto' or a method object, not {method!r}")
-        return CRGS(), "auto: the only method yet, and without replacement its noise is least"
+        if isinstance(statistic, MeanLike):
+            return CRGS(), "auto: the statistic has a small global sensitivity"
+        return CRSS(), "auto: only the statistic's smooth sensitivity is small"
     if not hasattr(method, "plan"):
         raise InvalidType(f"method must be 'auto' or a method, not {type(method).__name__}")
     return method, "chosen by the caller"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from confidp.central.statistics.statistic import Records, Statistic
@@ -29,10 +29,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """What a method releases: a center and a radius, in the units of the data."""
+    """What a method releases: a center and a radius, in the units of the data.
+
+    `public` holds what else came out and is public, such as a noise scale that was itself released.
+    """
 
     center: tuple[float, ...]
     radius: float
+    public: Mapping[str, Any] = field(default_factory=dict)
 
 
 def bottom(dimension: int) -> Ball:
