@@ -338,7 +338,7 @@ def test_a_plot_is_a_picture_of_the_kind_its_name_says(interval, folder, name, m
 
 
 def test_a_plot_of_no_result_is_drawn_too(interval, folder, monkeypatch):
-    monkeypatch.setattr("confidp.central.methods.cr_gs.multiplicity_bound", lambda *settings: 1)
+    monkeypatch.setattr("confidp.central.resampling.multiplicity", lambda indices: 10**9)
     code, out, err = interval("--plot", "p.png", "--method", "cr-gs-with-replacement")
     assert (code, err) == (0, "")
     assert "no result" in out
