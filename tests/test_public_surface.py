@@ -9,6 +9,7 @@ import confidp
 
 PUBLIC = [
     "CRGS",
+    "CRSS",
     "GDP",
     "ApproxDP",
     "BudgetExhausted",
@@ -19,6 +20,8 @@ PUBLIC = [
     "Ledger",
     "LedgerError",
     "Mean",
+    "Median",
+    "Quantile",
     "confidence_region",
 ]
 

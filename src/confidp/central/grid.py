@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -77,12 +76,11 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     Traceback (most recent call last):
     confidp.errors.InvalidArgument: bounds must be a lower and a larger upper one, not 30000 and 0
     """
-    if isinstance(bounds, np.ndarray):
-        bounds = bounds.tolist()
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str | bytes) or len(bounds) != 2:
+    if not is_list(bounds) or len(bounds) != 2:
         raise InvalidType("bounds must be a pair of numbers, such as (0, 100)")
     lower, upper = (
-        real("bounds", bound, "within ±1e250", lambda x: abs(x) <= _LARGEST) for bound in bounds
+        real("bounds", bound, "within ±1e250", lambda x: abs(x) <= _LARGEST)
+        for bound in (bounds.tolist() if isinstance(bounds, np.ndarray) else bounds)
     )
     if not lower < upper:
         raise InvalidArgument(
@@ -91,6 +89,11 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     if upper - lower < 1 / _LARGEST:
         raise InvalidArgument("bounds must lie at least 1e-250 apart")
     return lower, upper
+
+
+def is_list(value: Any) -> bool:
+    """Whether `value` is an ordered sequence with a length: a tuple, a list or an array."""
+    return isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def _decimal(number: float) -> Fraction:

@@ -131,7 +131,10 @@ class ConfidenceRegion:
             "method": self.method,
             "statistic": dict(self.statistic),
             "assumes": list(self.assumes),
-            "public": dict(self.public),
+            "public": {
+                key: _finite(value) if isinstance(value, float) else value
+                for key, value in self.public.items()
+            },
         }
 
     @classmethod
@@ -149,7 +152,7 @@ class ConfidenceRegion:
                 assumes=tuple(fields["assumes"]),
                 public=dict(fields["public"]),
             )
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise InvalidArgument("fields must be what ConfidenceRegion.to_dict returns") from None
 
 

@@ -95,7 +95,7 @@ def confidence_region(
     """
     if not isinstance(budget, GDP | ApproxDP):
         raise InvalidType(f"budget must be a GDP or an ApproxDP, not {type(budget).__name__}")
-    if not hasattr(statistic, "for_shape"):
+    if isinstance(statistic, type) or not hasattr(statistic, "for_shape"):
         raise InvalidType(
             f"statistic must be one, such as Mean(bounds), not {type(statistic).__name__}"
         )
@@ -107,6 +107,8 @@ def confidence_region(
         raise InvalidArgument("rng must be None with a ledger: a seeded run isn't private")
     if isinstance(ledger, str | PathLike):
         ledger = Ledger.open(ledger)
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidType(f"ledger must be a Ledger or its path, not {type(ledger).__name__}")
 
     rows = as_rows(data)
     n, columns = rows.shape
@@ -149,7 +151,7 @@ def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
         if isinstance(statistic, MeanLike):
             return CRGS(), "auto: the statistic has a small global sensitivity"
         return CRSS(), "auto: only the statistic's smooth sensitivity is small"
-    if not hasattr(method, "plan"):
+    if isinstance(method, type) or not hasattr(method, "plan"):
         raise InvalidType(f"method must be 'auto' or a method, not {type(method).__name__}")
     return method, "chosen by the caller"
 

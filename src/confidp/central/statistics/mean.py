@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.grid import Grid, check_bounds
+from confidp.central.grid import Grid, check_bounds, is_list
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import sqrt_up
 
@@ -50,12 +50,8 @@ class Mean:
     def __post_init__(self) -> None:
         """Refuse bad bounds at once."""
         pairs = self.bounds
-        if hasattr(pairs, "__len__") and len(pairs) and hasattr(pairs[0], "__len__"):
-            if isinstance(pairs[0], str):
-                check_bounds(pairs)
-            checked: Any = tuple(check_bounds(pair) for pair in pairs)
-        else:
-            checked = (check_bounds(pairs),)
+        several = is_list(pairs) and len(pairs) > 0 and is_list(pairs[0])
+        checked = tuple(check_bounds(pair) for pair in (pairs if several else [pairs]))
         object.__setattr__(self, "bounds", checked)
         grids = tuple(Grid.over(pair, self.resolution) for pair in checked)
         object.__setattr__(self, "grids", grids)

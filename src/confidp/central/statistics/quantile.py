@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.grid import Grid, check_bounds
+from confidp.central.grid import Grid, check_bounds, is_list
 from confidp.errors import InvalidArgument, real
 
 
@@ -59,7 +59,7 @@ class Quantile:
         """Refuse bad settings at once."""
         q = real("q", self.q, "in (0, 1)", lambda x: 0 < x < 1)
         pair = self.bounds
-        if hasattr(pair, "__len__") and len(pair) == 1:  # as `replace` passes it on
+        if is_list(pair) and len(pair) == 1:  # as `replace` passes it on
             (pair,) = pair
         pair = check_bounds(pair)
         object.__setattr__(self, "q", q)

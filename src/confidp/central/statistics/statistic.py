@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from confidp.errors import real
 
 Records = NDArray[Any]  # (N, …): whatever `encode` made, one row a person
 
@@ -64,6 +67,17 @@ class MeanLike(Statistic, Protocol):
 
     def sensitivity(self, n: int, /) -> Fraction | float:
         """Return Δ_n: the most that exact θ moves in ℓ2 when one of n records is replaced."""
+
+
+def sensitivity_at(n: int, sensitivity: Callable[[int], Fraction | float]) -> Fraction:
+    """Return Δ_n as a fraction, or raise if a user's function states nonsense.
+
+    Under 1e-250 the units that distances are counted in would underflow.
+    """
+    stated = sensitivity(n)
+    allowed = "of at least 1e-250 for every N"
+    checked = real("sensitivity", stated, allowed, lambda x: x >= 1e-250)
+    return stated if isinstance(stated, Fraction) else Fraction(checked)
 
 
 @runtime_checkable

@@ -1,0 +1,182 @@
+"""U-statistics of order two on the public grid: what the named kernels share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confidp.central.grid import Grid, check_bounds
+from confidp.errors import InvalidArgument
+
+_LARGEST = 1e120  # so that products of two values, and their steps, stay inside floats
+
+NOT_DEGENERATE = (
+    "the statistic isn't degenerate on this population: E h(x, X) isn't the same for every x, so "
+    "that its error is of order 1/√n"
+)
+PUBLIC_BOUNDS = "the bounds come from public knowledge, not from this data set"
+
+
+@dataclass(frozen=True, slots=True)
+class PairStatistic(ABC):
+    """U = Σ_{i<j} h(x_i, x_j) / (N choose 2) for a symmetric kernel h, in exact arithmetic.
+
+    Each kernel states its `reach` b: the most that h moves when one of its two arguments changes.
+
+    **Sensitivity.** Replacing one of N records changes only the N − 1 pairs that hold it, by at
+    most b each, so U moves by at most (N − 1)·b / (N choose 2) = 2b/N. It is attained: where
+    h(x′, y) − h(x, y) = b, by x → x′ beside N − 1 copies of y. ∎ With h's diameter in place of its
+    reach, which is never smaller, this is r·b/N of the paper, section 4 (iii).
+    """
+
+    bounds: Any
+    resolution: float | None = None
+    grids: tuple[Grid, ...] = field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str]
+    columns: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Refuse bad bounds at once."""
+        pairs = for_columns(bounds_of(self.bounds), self.columns)
+        for lower, upper in pairs:
+            if max(abs(lower), abs(upper)) > _LARGEST or upper - lower < 1 / _LARGEST:
+                raise InvalidArgument(
+                    f"bounds must lie within ±1e120 and at least 1e-120 apart, "
+                    f"not {lower:g} and {upper:g}"
+                )
+        object.__setattr__(self, "bounds", pairs)
+        object.__setattr__(self, "grids", tuple(Grid.over(p, self.resolution) for p in pairs))
+
+    @property
+    @abstractmethod
+    def reach(self) -> Fraction:
+        """The most that h moves when one of its arguments changes."""
+
+    @abstractmethod
+    def exact(self, records: NDArray[np.int64]) -> Fraction:
+        """Return U of encoded records, with no rounding at all. Private."""
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """Zero."""
+        return (Fraction(0),)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Public bounds, and an error of order 1/√n."""
+        return (PUBLIC_BOUNDS, NOT_DEGENERATE)
+
+    def for_shape(self, n: int, columns: int) -> Self:
+        """Check the columns, and that sums stay inside 64 bits."""
+        if columns != self.columns:
+            count = "one column" if self.columns == 1 else f"{self.columns} columns"
+            raise InvalidArgument(f"data must have {count} for a {self.name}, not {columns}")
+        if any(n * grid.cells >= 2**62 for grid in self.grids):
+            raise InvalidArgument(
+                f"resolution must be coarser: sums of {n} values don't fit in 62 bits"
+            )
+        return self
+
+    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the (n, columns) integers of the nearest grid points, after clipping."""
+        columns = [grid.encode(column) for grid, column in zip(self.grids, rows.T, strict=True)]
+        return np.stack(columns, axis=1)
+
+    def value(
+        self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return U − origin, rounded once."""
+        return np.array([float(self.exact(records) - self.origin[0])])
+
+    def sensitivity(self, n: int) -> Fraction:
+        """Return 2b/n, exact and attained."""
+        check_size(n, 2)
+        return 2 * self.reach / n
+
+    def rounding(self, n: int) -> Fraction:
+        """Return 2^-52 of the reach: one rounding of a number that is at most twice the reach."""
+        check_size(n, 2)
+        return self.reach / 2**52
+
+    def scale(self, n: int) -> float:
+        """Return √n."""
+        return math.sqrt(n)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and settings."""
+        return {
+            "statistic": self.name,
+            "bounds": [list(pair) for pair in self.bounds],
+            "resolution": self.resolution,
+        }
+
+
+def bounds_of(bounds: Any) -> tuple[tuple[float, float], ...]:
+    """Return one pair of bounds, or a sequence of pairs, as checked pairs.
+
+    Examples
+    --------
+    >>> bounds_of((0, 1)), bounds_of([(0, 1), (2, 3)])
+    (((0.0, 1.0),), ((0.0, 1.0), (2.0, 3.0)))
+    """
+    if isinstance(bounds, np.ndarray):
+        bounds = bounds.tolist()
+    nested = isinstance(bounds, list | tuple) and any(
+        isinstance(entry, list | tuple | np.ndarray) for entry in bounds
+    )
+    return tuple(check_bounds(pair) for pair in (bounds if nested else (bounds,)))
+
+
+def for_columns(
+    pairs: tuple[tuple[float, float], ...], columns: int
+) -> tuple[tuple[float, float], ...]:
+    """Return a pair for each column: one serves them all."""
+    if len(pairs) not in (1, columns):
+        raise InvalidArgument(
+            f"bounds must be one pair, or one for each of the columns, which are {columns}, "
+            f"not {len(pairs)} pairs"
+        )
+    return pairs * columns if len(pairs) == 1 else pairs
+
+
+def check_size(n: int, order: int) -> None:
+    """Refuse data sets and resamples without a single tuple; n is public."""
+    if n < order:
+        raise InvalidArgument(
+            f"n and resample_size must be at least {order} for a kernel of {order} records, not {n}"
+        )
+
+
+def exact_dot(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
+    """Return Σ a_i b_i of integers under 2^62 in size, however large the sum.
+
+    Both are cut into limbs of so few bits that no sum of products leaves 63 bits.
+
+    Examples
+    --------
+    >>> exact_dot(np.array([2**61, -1]), np.array([2**61, 2**61])) == 2**122 - 2**61
+    True
+    """
+    width = (62 - len(a).bit_length()) // 2
+    right = _limbs(b, width)
+    return sum(
+        int(x @ y) << width * (i + j)
+        for i, x in enumerate(_limbs(a, width))
+        for j, y in enumerate(right)
+    )
+
+
+def _limbs(a: NDArray[np.int64], width: int) -> list[NDArray[np.int64]]:
+    """Return a's limbs: Σ_i limb_i·2^(width·i) = a, each at most 2^width in size."""
+    limbs = []
+    while np.abs(a).max() >= 1 << width:
+        limbs.append(a & ((1 << width) - 1))
+        a = a >> width  # rounds down, so that the last limb carries the sign
+    return [*limbs, a]

@@ -1,0 +1,176 @@
+"""The smooth sensitivity of a U-statistic, and the product kernel, which has it in closed form.
+
+Let h be a symmetric kernel of order r, P_i(x) the average of h(x, x_J) over all J of r − 1 records
+other than i, and
+
+    A(D) = (r/n) · max_i sup_{x,x′} |P_i(x′) − P_i(x)|,
+    Λ    = (r/n) · (r−1)/(n−1) · sup |h(x′, y, w) − h(x, y, w) − h(x′, y′, w) + h(x, y′, w)|,
+    GS   = (r/n) · sup |h(x′, y, w) − h(x, y, w)|,
+
+the suprema over single records x, x′, y, y′ and over r − 2 of them in w.
+
+**Theorem.** SS_β(D) = max_{k≥0} e^{−βk} min{GS, A(D) + kΛ} is a β-smooth upper bound on the local
+sensitivity of U.
+
+**Proof.** A share r/n of all tuples holds record i, so replacing x_i by x′ changes U by
+(r/n)(P_i(x′) − P_i(x_i)): at most A(D), and at most GS as an average of such differences. k = 0
+gives min{GS, A(D)} ≤ SS_β(D). Now replace record k by z, from D to D′. For i ≠ k a share
+(r−1)/(n−1) of all J holds k, and there h(x′, x_J) − h(x, x_J) moves by no more than the supremum in
+Λ; for i = k nothing moves. So A(D) ≤ A(D′) + Λ. With f_k = min{GS, A + kΛ} this says
+f_k(D) ≤ f_{k+1}(D′), whence
+SS_β(D) = max_k e^{−βk} f_k(D) ≤ e^β max_k e^{−β(k+1)} f_{k+1}(D′) ≤ e^β SS_β(D′). ∎
+
+For a degenerate kernel A is of order n^{−3/2} on typical data, and GS of order 1/n. A maximum over
+k ≤ k⋆ plus a constant isn't smooth. The constants of the paper's appendix H aren't used: they
+contradict one another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confidp.central.statistics.u_pairs import (
+    NOT_DEGENERATE,
+    PUBLIC_BOUNDS,
+    PairStatistic,
+    check_size,
+    exact_dot,
+)
+from confidp.errors import InvalidType, real
+
+_UP = 1 + 2.0**-43  # the float error of `smooth_bound` is a relative 2^-45 at most
+
+
+def smooth_bound(at_zero: Fraction, slope: Fraction, cap: Fraction, beta: float) -> float:
+    """Return max_{k≥0} e^{−βk} min{cap, at_zero + k·slope}, rounded up by at most 2^-42 of it.
+
+    The function of a real k is log-concave: it rises to where the bracket meets the cap or its
+    slope is β times itself, whichever comes first, and falls from there. So the best whole k is
+    next to that point.
+
+    Examples
+    --------
+    >>> smooth_bound(Fraction(0), Fraction(1), Fraction(100), beta=0.1)  # at k = 10
+    3.678794411...
+    """
+    beta = real("beta", beta, "in (0, 100]", lambda x: 0 < x <= 100)
+    if at_zero >= cap:
+        return float(cap) * _UP
+    turn = min((cap - at_zero) / slope, 1 / Fraction(beta) - at_zero / slope)
+    below = math.floor(max(turn, Fraction(0)))
+    return _UP * max(
+        float(min(cap, at_zero + k * slope)) * math.exp(-beta * k) for k in (below, below + 1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProductKernel(PairStatistic):
+    """The mean of x·y over pairs of records, which estimates (E X)².
+
+    Parameters
+    ----------
+    bounds
+        ``(lower, upper)``, from public knowledge.
+    resolution
+        The data's public step; by default 2^-30 of the range.
+    degenerate
+        Whether it is **known** that E X = 0, as of residuals or contrasts. Then the error is of
+        order 1/n, and so is the interval: if E X isn't 0 after all, it covers far too rarely.
+
+    Notes
+    -----
+    On [a, b], with R = b − a and S = Σx: U = (S² − Σx²)/(n(n − 1)). In the terms of the module's
+    theorem P_i(x) = x(S − x_i)/(n − 1), and the two suprema over h are R² and R·max(|a|, |b|), so
+
+        A = 2R·max(|S − x_min|, |S − x_max|)/(n(n−1)),  Λ = 2R²/(n(n−1)),  GS = 2R·max(|a|, |b|)/n.
+
+    GS is attained: n − 1 records at the bound of larger size, and one that moves across.
+
+    Examples
+    --------
+    >>> product = ProductKernel(bounds=(-2, 2), resolution=1, degenerate=True)
+    >>> records = product.encode(np.array([[-1.0], [0.0], [2.0]]))
+    >>> product.value(records)  # (1 − 5)/(3·2)
+    array([-0.66666667])
+    >>> product.sensitivity(3)
+    Fraction(16, 3)
+    >>> product.smooth_sensitivity(records, beta=2.0)  # k = 0: 8·2/(3·2)
+    2.66666666...
+    """
+
+    degenerate: bool = False
+
+    name: ClassVar[str] = "product kernel"
+
+    def __post_init__(self) -> None:
+        """Refuse bad settings at once."""
+        PairStatistic.__post_init__(self)
+        check_degenerate(self.degenerate)
+
+    @property
+    def reach(self) -> Fraction:
+        """R·max(|a|, |b|)."""
+        grid = self.grids[0]
+        return grid.range * max(abs(grid.lower), abs(grid.lower + grid.range))
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """The least x² inside the bounds, so that far-off bounds cost no precision."""
+        grid = self.grids[0]
+        upper = grid.lower + grid.range
+        return (Fraction(0) if grid.lower <= 0 <= upper else min(grid.lower**2, upper**2),)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """That E X = 0, or that it isn't."""
+        return (PUBLIC_BOUNDS, known_degenerate("E X = 0") if self.degenerate else NOT_DEGENERATE)
+
+    def exact(self, records: NDArray[np.int64]) -> Fraction:
+        """Return (S² − Σx²)/(n(n − 1)), from Σk and Σk² of x = lower + k·step."""
+        k, n = records[:, 0], len(records)
+        lower, step = self.grids[0].lower, self.grids[0].step
+        total = int(k.sum())
+        squares = n * lower**2 + 2 * lower * step * total + step**2 * exact_dot(k, k)
+        return ((n * lower + step * total) ** 2 - squares) / (n * (n - 1))
+
+    def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
+        """Return SS_β, rounded up by at most a relative 2^-42."""
+        k, n, grid = records[:, 0], len(records), self.grids[0]
+        check_size(n, 2)
+        total = n * grid.lower + grid.step * int(k.sum())
+        extremes = [grid.lower + grid.step * int(k.min()), grid.lower + grid.step * int(k.max())]
+        per_pair = Fraction(2, n * (n - 1))
+        return smooth_bound(
+            at_zero=per_pair * grid.range * max(abs(total - x) for x in extremes),
+            slope=per_pair * grid.range**2,
+            cap=self.sensitivity(n),
+            beta=beta,
+        )
+
+    def scale(self, n: int) -> float:
+        """Return √n, or n when degenerate."""
+        return float(n) if self.degenerate else math.sqrt(n)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and settings."""
+        return {**PairStatistic.describe(self), "degenerate": self.degenerate}
+
+
+def check_degenerate(degenerate: object) -> None:
+    """Refuse what isn't a bool."""
+    if not isinstance(degenerate, bool):
+        raise InvalidType(f"degenerate must be True or False, not {type(degenerate).__name__}")
+
+
+def known_degenerate(condition: str) -> str:
+    """Return the assumption that the caller made, for people."""
+    return (
+        f"the kernel is degenerate on this population: {condition}; where that isn't so, the "
+        f"interval is far too short"
+    )
