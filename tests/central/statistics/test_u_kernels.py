@@ -176,9 +176,9 @@ def test_each_is_mean_like_and_only_the_product_is_smooth(statistic):
     assert len(statistic.origin) == 1
     assert statistic.scale(100) == 10
     for too_few in (0, 1):
-        with pytest.raises(InvalidArgument, match="^n and resample_size must be at least 2"):
+        with pytest.raises(InvalidArgument, match=r"^n and resample_size must be at least 2"):
             statistic.sensitivity(too_few)
-        with pytest.raises(InvalidArgument, match="^n and resample_size must be at least 2"):
+        with pytest.raises(InvalidArgument, match=r"^n and resample_size must be at least 2"):
             statistic.rounding(too_few)
 
 

@@ -192,13 +192,14 @@ class KendallTau(PairStatistic):
         x, y = (np.unique(column, return_inverse=True)[1] for column in records.T)
         discordant = _inversions(y[np.lexsort((y, x))])
         pairs = n * (n - 1) // 2
-        untied = pairs - _tied_pairs(x) - _tied_pairs(y) + _tied_pairs(x * n + y)
+        both = np.unique(x * n + y, return_inverse=True)[1]
+        untied = pairs - _tied_pairs(x) - _tied_pairs(y) + _tied_pairs(both)
         return Fraction(untied - 2 * discordant, pairs)
 
 
-def _tied_pairs(values: NDArray[np.int64]) -> int:
-    """Return how many pairs are equal."""
-    counts = np.unique(values, return_counts=True)[1]
+def _tied_pairs(ranks: NDArray[np.int64]) -> int:
+    """Return how many pairs are equal, of ranks without gaps."""
+    counts = np.bincount(ranks)
     return int(np.sum(counts * (counts - 1))) // 2
 
 
