@@ -13,8 +13,10 @@ PUBLIC = [
     "GDP",
     "ApproxDP",
     "BudgetExhausted",
+    "ClippedMean",
     "ConfidenceRegion",
     "ConfidpError",
+    "Correlation",
     "Custom",
     "InvalidArgument",
     "Ledger",
@@ -22,6 +24,8 @@ PUBLIC = [
     "Mean",
     "Median",
     "Quantile",
+    "Ratio",
+    "StandardDeviation",
     "confidence_region",
 ]
 

@@ -4,8 +4,10 @@ from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
 from confidp.central.region import ConfidenceRegion
 from confidp.central.release import confidence_region
+from confidp.central.statistics.clipped_mean import ClippedMean
 from confidp.central.statistics.custom import Custom
 from confidp.central.statistics.mean import Mean
+from confidp.central.statistics.moments import Correlation, Ratio, StandardDeviation
 from confidp.central.statistics.quantile import Median, Quantile
 from confidp.errors import BudgetExhausted, ConfidpError, InvalidArgument, LedgerError
 from confidp.privacy.guarantees import GDP, ApproxDP
@@ -19,8 +21,10 @@ __all__ = [
     "GDP",
     "ApproxDP",
     "BudgetExhausted",
+    "ClippedMean",
     "ConfidenceRegion",
     "ConfidpError",
+    "Correlation",
     "Custom",
     "InvalidArgument",
     "Ledger",
@@ -28,5 +32,7 @@ __all__ = [
     "Mean",
     "Median",
     "Quantile",
+    "Ratio",
+    "StandardDeviation",
     "confidence_region",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -55,6 +56,14 @@ class Grid:
     def range(self) -> Fraction:
         """Upper minus lower bound."""
         return self.step * self.cells
+
+    def check_sums(self, n: int) -> None:
+        """Refuse an n for which sums of n grid integers wouldn't fit in 62 bits."""
+        if n * self.cells >= 2**62:
+            raise InvalidArgument(
+                f"resolution must be coarser: {n} sums of up to 2^{math.log2(self.cells):.0f} "
+                f"steps each don't fit in 62 bits"
+            )
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Clip `values` to the bounds and return their nearest grid points' integers.

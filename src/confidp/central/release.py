@@ -101,7 +101,7 @@ def confidence_region(
         )
     confidence_level = level(confidence_level)
     n_resamples = integer("n_resamples", n_resamples, least=1)
-    method, reason = _choose(method, statistic)
+    _check_method(method)
     randomness = Randomness.of(rng)
     if ledger is not None and not randomness.private:
         raise InvalidArgument("rng must be None with a ledger: a seeded run isn't private")
@@ -113,7 +113,8 @@ def confidence_region(
     rows = as_rows(data)
     n, columns = rows.shape
     statistic = statistic.for_shape(n, columns)
-    plan = _plan(method, statistic, Request(n, 1.0, confidence_level, n_resamples), budget)
+    chosen, reason = _choose(method, statistic)
+    plan = _plan(chosen, statistic, Request(n, 1.0, confidence_level, n_resamples), budget)
     rows = fill_missing(rows, check_missing(missing, statistic.bounds))
 
     entry = None
@@ -143,17 +144,21 @@ def confidence_region(
     return region
 
 
-def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
-    """Return the method and the public reason for it."""
+def _check_method(method: Method | str) -> None:
     if isinstance(method, str):
         if method != "auto":
             raise InvalidArgument(f"method must be 'auto' or a method object, not {method!r}")
-        if isinstance(statistic, MeanLike):
-            return CRGS(), "auto: the statistic has a small global sensitivity"
-        return CRSS(), "auto: only the statistic's smooth sensitivity is small"
-    if isinstance(method, type) or not hasattr(method, "plan"):
+    elif isinstance(method, type) or not hasattr(method, "plan"):
         raise InvalidType(f"method must be 'auto' or a method, not {type(method).__name__}")
-    return method, "chosen by the caller"
+
+
+def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
+    """Return the method and the public reason for it."""
+    if not isinstance(method, str):
+        return method, "chosen by the caller"
+    if isinstance(statistic, MeanLike):
+        return CRGS(), "auto: the statistic has a small global sensitivity"
+    return CRSS(), "auto: only the statistic's smooth sensitivity is small"
 
 
 def _plan(method: Method, statistic: Statistic, request: Request, budget: GDP | ApproxDP) -> Plan:

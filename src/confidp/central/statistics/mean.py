@@ -14,6 +14,8 @@ from confidp.central.grid import Grid, check_bounds, is_list
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import sqrt_up
 
+PUBLIC_BOUNDS = "the bounds come from public knowledge, not from this data set"
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -29,6 +31,8 @@ class Mean:
     resolution
         The data's public step: 1 for whole numbers, 0.01 for cents. It must divide the range.
         By default 2^-30 of the range; values are rounded to it.
+    name, assumes
+        For results: what it is called, and what its coverage rests on.
 
     Notes
     -----
@@ -45,6 +49,8 @@ class Mean:
 
     bounds: Any
     resolution: float | None = None
+    name: str = field(default="mean", kw_only=True)
+    assumes: tuple[str, ...] = field(default=(PUBLIC_BOUNDS,), kw_only=True, repr=False)
     grids: tuple[Grid, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -61,11 +67,6 @@ class Mean:
         """The lower bounds."""
         return tuple(grid.lower for grid in self.grids)
 
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Nothing but what the bounds are."""
-        return ("the bounds come from public knowledge, not from this data set",)
-
     def for_shape(self, n: int, columns: int) -> Self:
         """Give each column its bounds, and check that sums stay inside 64 bits."""
         pairs = self.bounds * columns if len(self.bounds) == 1 else self.bounds
@@ -75,11 +76,7 @@ class Mean:
                 f"not {len(pairs)} pairs"
             )
         for grid in self.grids:
-            if n * grid.cells >= 2**62:
-                raise InvalidArgument(
-                    f"resolution must be coarser: {n} sums of up to 2^"
-                    f"{math.log2(grid.cells):.0f} steps each don't fit in 62 bits"
-                )
+            grid.check_sums(n)
         return replace(self, bounds=pairs)
 
     def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -119,7 +116,7 @@ class Mean:
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
         return {
-            "statistic": "mean",
+            "statistic": self.name,
             "bounds": [list(pair) for pair in self.bounds],
             "resolution": self.resolution,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Statistic(Protocol):
     def assumes(self) -> tuple[str, ...]:
         """What the coverage of a region for θ rests on besides the method, for people."""
 
-    def for_shape(self, n: int, columns: int) -> Self:
+    def for_shape(self, n: int, columns: int) -> Statistic:
         """Return this statistic for data of that public shape, or raise if it can't take them."""
 
     def encode(self, rows: NDArray[np.float64]) -> Records:

@@ -1,0 +1,338 @@
+"""Smooth functions of means: standard deviation, ratio of means, correlation, with public floors.
+
+Without a floor none of them has a small sensitivity: dividing by a deviation or a mean that one
+record can move to 0 moves them arbitrarily (the paper's "Lipschitz functions of means", section
+4 (i), need the Lipschitz constant to be real).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.statistics.mean import PUBLIC_BOUNDS
+from confidp.errors import InvalidArgument, InvalidType, real
+
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class StandardDeviation:
+    """The standard deviation (n − 1), at least `floor`, of values clipped to public bounds.
+
+    Parameters
+    ----------
+    bounds
+        ``(lower, upper)``.
+    floor
+        Above 0: a deviation that the population surely has. The value is max(s, floor).
+    resolution
+        The data's public step.
+
+    Notes
+    -----
+    **Sensitivity.** s² moves by at most R²/n: with x̄ the mean of the other n − 1 records, putting
+    in x adds (x − x̄)²/n, and one such term replaces another, both in [0, R²/n]. On s² ≥ floor² the
+    root is 1/(2·floor)-Lipschitz, so Δ_n = R²/(2·floor·n).
+
+    Examples
+    --------
+    >>> StandardDeviation((0, 10), floor=1, resolution=1).for_shape(100, 1).sensitivity(100)
+    Fraction(1, 2)
+    """
+
+    bounds: Any
+    floor: float
+    resolution: float | None = None
+    grid: Grid = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse bad settings at once."""
+        (pair,) = _pairs(self.bounds, 1)
+        object.__setattr__(self, "bounds", (pair,))
+        object.__setattr__(self, "grid", Grid.over(pair, self.resolution))
+        _check_floor("floor", self.floor, pair[1] - pair[0])
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """Zero."""
+        return (_ZERO,)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Where its limit law holds."""
+        return (PUBLIC_BOUNDS, f"the population's standard deviation is above {self.floor:g}")
+
+    def for_shape(self, n: int, columns: int) -> Self:
+        """Accept one column."""
+        _check_columns(columns, 1, "a standard deviation")
+        return replace(self)
+
+    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return distances from the lower bound, clipped and on the grid, in units of R."""
+        return _shares(self.grid, rows)
+
+    def value(
+        self, records: NDArray[np.float64], near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return max(s, floor)."""
+        variance = float(records.var(ddof=1)) if len(records) > 1 else 0.0
+        return np.array([max(math.sqrt(variance) * float(self.grid.range), self.floor)])
+
+    def sensitivity(self, n: int) -> Fraction:
+        """Return R²/(2·floor·n)."""
+        return self.grid.range**2 / (2 * Fraction(self.floor) * n)
+
+    def rounding(self, n: int) -> Fraction:
+        """Return (n·2^-51 + 2^-46)(R + R²/floor).
+
+        In units of R, a sum of n numbers under 1 is off by at most n·2^-53 of n, in any order.
+        """
+        r = self.grid.range
+        return (Fraction(n, 2**51) + Fraction(1, 2**46)) * (r + r * r / Fraction(self.floor))
+
+    def scale(self, n: int) -> float:
+        """Return √n."""
+        return math.sqrt(n)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and settings."""
+        return _description("standard deviation", self.bounds, self.resolution, floor=self.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The ratio of two columns' means, the second at least `floor`.
+
+    Parameters
+    ----------
+    bounds
+        Two pairs: the numerator's and the denominator's.
+    floor
+        Above 0: a mean that the denominator's population surely has. The value is
+        x̄/max(ȳ, floor).
+    resolution
+        The data's public step, in both columns.
+
+    Notes
+    -----
+    **Sensitivity.** With y, y′ ≥ floor, |x/y − x′/y′| ≤ |x − x′|/floor + |x′||y − y′|/floor², so
+    Δ_n = (R_x/floor + max|x|·R_y/floor²)/n.
+
+    Examples
+    --------
+    >>> Ratio(((0, 1), (0, 1)), floor=0.5).for_shape(100, 2).sensitivity(100)
+    Fraction(3, 50)
+    """
+
+    bounds: Any
+    floor: float
+    resolution: float | None = None
+    grids: tuple[Grid, Grid] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse bad settings at once."""
+        pairs = _pairs(self.bounds, 2)
+        object.__setattr__(self, "bounds", pairs)
+        grids = tuple(Grid.over(pair, self.resolution) for pair in pairs)
+        object.__setattr__(self, "grids", grids)
+        _check_floor("floor", self.floor, pairs[1][1])
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """Zero."""
+        return (_ZERO,)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Where its limit law holds."""
+        return (PUBLIC_BOUNDS, f"the denominator's population mean is above {self.floor:g}")
+
+    def for_shape(self, n: int, columns: int) -> Self:
+        """Accept two columns, and check that sums stay inside 64 bits."""
+        _check_columns(columns, 2, "a ratio")
+        for grid in self.grids:
+            grid.check_sums(n)
+        return replace(self)
+
+    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the (n, 2) integers of the nearest grid points, after clipping."""
+        pairs = zip(self.grids, rows.T, strict=True)
+        return np.stack([grid.encode(column) for grid, column in pairs], axis=1)
+
+    def value(
+        self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return x̄/max(ȳ, floor)."""
+        x, y = (
+            float(grid.lower) + float(grid.step) * (total / len(records))
+            for grid, total in zip(self.grids, records.sum(axis=0).tolist(), strict=True)
+        )
+        return np.array([x / max(y, self.floor)])
+
+    def sensitivity(self, n: int) -> Fraction:
+        """Return (R_x/floor + max|x|·R_y/floor²)/n."""
+        x, y = self.grids
+        floor = Fraction(self.floor)
+        return (x.range / floor + _reach(x) * y.range / floor**2) / n
+
+    def rounding(self, n: int) -> Fraction:
+        """Return 2^-44 of the same with bounds in place of ranges: sums are exact."""
+        x, y = self.grids
+        floor = Fraction(self.floor)
+        return (_reach(x) / floor + _reach(x) * _reach(y) / floor**2) / 2**44
+
+    def scale(self, n: int) -> float:
+        """Return √n."""
+        return math.sqrt(n)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and settings."""
+        return _description("ratio of means", self.bounds, self.resolution, floor=self.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Pearson's correlation of two columns, their standard deviations at least `floors`.
+
+    Parameters
+    ----------
+    bounds
+        Two pairs.
+    floors
+        Two numbers above 0: deviations that the populations surely have. The value is
+        c/(max(s_x, floor_x)·max(s_y, floor_y)), c the covariance (n − 1).
+    resolution
+        The data's public step, in both columns.
+
+    Notes
+    -----
+    **Sensitivity.** With V = max(s², floor²), the value is g = c/√(V_x V_y) on the set
+    |c| ≤ √(V_x V_y), V ≥ floor², which is convex (a geometric mean is concave), so moves are
+    bounded by the largest partial derivatives along the segment between neighbours:
+    |∂g/∂c| ≤ 1/(floor_x floor_y) and |∂g/∂V| = |c|/(2V√(V_x V_y)) ≤ 1/(2·floor²). s² moves by at
+    most R²/n, and V by no more; c by at most R_x R_y/n: putting x, y in adds
+    (x − x̄)(y − ȳ)/n, x̄, ȳ of the others, and over the box the product's largest value less its
+    smallest is at most R_x R_y, for instance (R_x−p)(R_y−q) + p(R_y−q) = R_x(R_y−q). Hence
+    Δ_n = (R_x R_y/(floor_x floor_y) + R_x²/(2·floor_x²) + R_y²/(2·floor_y²))/n.
+
+    Examples
+    --------
+    >>> Correlation(((0, 1), (0, 1)), floors=(0.5, 0.5)).for_shape(100, 2).sensitivity(100)
+    Fraction(2, 25)
+    """
+
+    bounds: Any
+    floors: tuple[float, float]
+    resolution: float | None = None
+    grids: tuple[Grid, Grid] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse bad settings at once."""
+        pairs = _pairs(self.bounds, 2)
+        object.__setattr__(self, "bounds", pairs)
+        grids = tuple(Grid.over(pair, self.resolution) for pair in pairs)
+        object.__setattr__(self, "grids", grids)
+        if not is_list(self.floors) or len(self.floors) != 2:
+            raise InvalidType("floors must be two numbers above 0")
+        for floor, (lower, upper) in zip(self.floors, pairs, strict=True):
+            _check_floor("floors", floor, upper - lower)
+        object.__setattr__(self, "floors", tuple(float(floor) for floor in self.floors))
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """Zero."""
+        return (_ZERO,)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Where its limit law holds."""
+        return (
+            PUBLIC_BOUNDS,
+            f"the populations' standard deviations are above {self.floors[0]:g} and "
+            f"{self.floors[1]:g}",
+        )
+
+    def for_shape(self, n: int, columns: int) -> Self:
+        """Accept two columns."""
+        _check_columns(columns, 2, "a correlation")
+        return replace(self)
+
+    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return distances from the lower bounds, clipped and on the grid, in units of R."""
+        pairs = zip(self.grids, rows.T, strict=True)
+        return np.stack([_shares(grid, column) for grid, column in pairs], axis=1)
+
+    def value(
+        self, records: NDArray[np.float64], near: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the correlation with floored deviations."""
+        if len(records) < 2:
+            return np.zeros(1)
+        centered = records - records.mean(axis=0)
+        squares = np.maximum(centered.var(axis=0, ddof=1), self._share_floors() ** 2)
+        covariance = centered[:, 0] @ centered[:, 1] / (len(records) - 1)
+        return np.array([covariance / math.sqrt(squares[0] * squares[1])])
+
+    def sensitivity(self, n: int) -> Fraction:
+        """Return (1/(f_x f_y) + 1/(2f_x²) + 1/(2f_y²))/n, f the floors in units of R."""
+        f_x, f_y = (Fraction(f) / g.range for f, g in zip(self.floors, self.grids, strict=True))
+        return (1 / (f_x * f_y) + 1 / (2 * f_x**2) + 1 / (2 * f_y**2)) / n
+
+    def rounding(self, n: int) -> Fraction:
+        """Return n·2^-52 + 2^-46 times what moments can be multiplied by.
+
+        A dot product of n numbers under 1 is off by at most n·2^-53 of n, in any order.
+        """
+        return (Fraction(n, 2**52) + Fraction(1, 2**46)) * self.sensitivity(1) * 2
+
+    def scale(self, n: int) -> float:
+        """Return √n."""
+        return math.sqrt(n)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and settings."""
+        return _description("correlation", self.bounds, self.resolution, floors=list(self.floors))
+
+    def _share_floors(self) -> NDArray[np.float64]:
+        pairs = zip(self.floors, self.grids, strict=True)
+        return np.array([floor / float(grid.range) for floor, grid in pairs])
+
+
+def _pairs(bounds: Any, count: int) -> tuple[tuple[float, float], ...]:
+    """Return `count` checked pairs of bounds; for one, a bare pair will do."""
+    if count == 1 and is_list(bounds) and len(bounds) and not is_list(bounds[0]):
+        bounds = (bounds,)
+    if not is_list(bounds) or len(bounds) != count:
+        raise InvalidType(f"bounds must be {count} pair{'s' * (count > 1)} of numbers")
+    return tuple(check_bounds(pair) for pair in bounds)
+
+
+def _check_columns(columns: int, expected: int, what: str) -> None:
+    if columns != expected:
+        raise InvalidArgument(f"data must have {expected} columns for {what}, not {columns}")
+
+
+def _check_floor(name: str, floor: float, most: float) -> None:
+    real(name, floor, f"in (0, {most:g})", lambda x: 0 < x < most)
+
+
+def _shares(grid: Grid, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return k/cells of the nearest grid points k: numbers in [0, 1]."""
+    shares: NDArray[np.float64] = grid.encode(values) / grid.cells
+    return shares
+
+
+def _reach(grid: Grid) -> Fraction:
+    return max(abs(grid.lower), abs(grid.lower + grid.range))
+
+
+def _description(name: str, bounds: Any, resolution: float | None, **more: Any) -> dict[str, Any]:
+    pairs = [list(pair) for pair in bounds]
+    return {"statistic": name, "bounds": pairs, "resolution": resolution, **more}
