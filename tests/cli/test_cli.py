@@ -153,11 +153,25 @@ def test_the_command_line_gives_what_the_library_gives(interval):
     assert json.loads(out) == region.to_dict()
 
 
+WITH_REPLACEMENT = ["--method", "cr-gs", "--sampling", "with_replacement"]
+
+
+def test_a_quantile_takes_a_delta_and_cautions_where_noise_is_not_small(run):
+    code, out, _ = run(
+        "interval", "t.csv", "--column", "age", "--bounds", "0", "100", "--mu", "1",
+        "--delta", "1e-6", "--statistic", "quantile", "--q", "0.9", "--resamples", "20",
+    )  # fmt: skip
+    assert code == 0
+    assert "0.9-quantile of age" in out
+    assert "CR-SS" in out
+    assert "caution" in out
+
+
 def test_options_reach_the_release(run):
     code, out, _ = run(
         "interval", "t.csv", "--column", "holes", "--bounds", "-50", "100", "--missing", "-3.5",
-        "--epsilon", "1", "--delta", "1e-6", "--method", "cr-gs-with-replacement",
-        "--resamples", "10", "--json",
+        "--epsilon", "1", "--delta", "1e-6", "--method", "cr-gs",
+        "--sampling", "with_replacement", "--resamples", "10", "--json",
     )  # fmt: skip
     assert code == 0
     written = json.loads(out)
@@ -196,7 +210,12 @@ BAD = [
     (["t.csv", "--column", "age", *BOUNDS, "--mu", "inf"], "mu must be"),
     (["t.csv", "--column", "age", *BOUNDS, "--mu", "one"], "'--mu': 'one' is not a valid float"),
     (["t.csv", "--column", "age", *BOUNDS, "--epsilon", "1"], "a budget must be given"),
-    (["t.csv", "--column", "age", *QUICK, "--delta", "1e-6"], "a budget must be given"),
+    (["t.csv", "--column", "age", *QUICK, "--delta", "1"], "delta must be"),
+    (["t.csv", "--column", "age", *QUICK, "--epsilon", "1"], "a budget must be given"),
+    (["t.csv", "--column", "age", *QUICK, "--q", "0.5"], "--q must come with"),
+    (["t.csv", "--column", "age", *QUICK, "--statistic", "quantile"], "--q must come with"),
+    (["t.csv", "--column", "age", *QUICK, "--statistic", "median"], "a delta above"),
+    (["t.csv", "--column", "age", *QUICK, "--sampling", "with_replacement"], "--sampling must"),
     (["t.csv", "--column", "age", *BOUNDS, "--epsilon", "1", "--delta", "0"], "delta must be"),
     (["t.csv", "--column", "age", "--bounds", "100", "0", "--mu", "1"], "bounds must be"),
     (["t.csv", "--column", "age", "--bounds", "5", "5", "--mu", "1"], "bounds must be"),
@@ -339,7 +358,7 @@ def test_a_plot_is_a_picture_of_the_kind_its_name_says(interval, folder, name, m
 
 def test_a_plot_of_no_result_is_drawn_too(interval, folder, monkeypatch):
     monkeypatch.setattr("confidp.central.resampling.multiplicity", lambda indices: 10**9)
-    code, out, err = interval("--plot", "p.png", "--method", "cr-gs-with-replacement")
+    code, out, err = interval("--plot", "p.png", *WITH_REPLACEMENT)
     assert (code, err) == (0, "")
     assert "no result" in out
     assert (folder / "p.png").exists()

@@ -12,13 +12,16 @@ import click
 from confidp.cli.options import budget as budget_of
 from confidp.errors import InvalidArgument
 
-_METHODS = ("auto", "cr-gs", "cr-gs-with-replacement")
+_STATISTICS = ("mean", "median", "quantile")
+_METHODS = ("auto", "cr-gs", "cr-ss")
+_SAMPLINGS = ("without_replacement", "with_replacement")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--column", required=True, metavar="C", help="The column to use.")
-@click.option("--statistic", type=click.Choice(["mean"]), default="mean", show_default=True)
+@click.option("--statistic", type=click.Choice(_STATISTICS), default="mean", show_default=True)
+@click.option("--q", type=float, metavar="Q", help="Which quantile, in (0, 1).")
 @click.option(
     "--bounds",
     required=True,
@@ -29,11 +32,12 @@ _METHODS = ("auto", "cr-gs", "cr-gs-with-replacement")
 )
 @click.option("--mu", type=float, metavar="MU", help="Budget: μ of Gaussian DP (1 is customary).")
 @click.option("--epsilon", type=float, metavar="E", help="Budget: ε, with --delta.")
-@click.option("--delta", type=float, metavar="D", help="Budget: δ, with --epsilon.")
+@click.option("--delta", type=float, metavar="D", help="Budget: δ, with either.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
 @click.option("--missing", metavar="VALUE", default="none", help="What missing values count as.")
 @click.option("--resolution", type=float, metavar="R", help="The data's step, such as 1 or 0.01.")
 @click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True)
+@click.option("--sampling", type=click.Choice(_SAMPLINGS), help="With --method: how to resample.")
 @click.option("--resamples", type=int, default=1000, show_default=True, metavar="B")
 @click.option(
     "--ledger", type=click.Path(path_type=Path), metavar="L", help="Charge this ledger first."
@@ -45,6 +49,7 @@ def interval(
     file: Path,
     column: str,
     statistic: str,
+    q: float | None,
     bounds: tuple[float, float],
     mu: float | None,
     epsilon: float | None,
@@ -53,6 +58,7 @@ def interval(
     missing: str,
     resolution: float | None,
     method: str,
+    sampling: str | None,
     resamples: int,
     ledger: Path | None,
     seed: int | None,
@@ -64,20 +70,17 @@ def interval(
     \b
     Example:
       confidp interval earnings.csv --column earnings_1978 --bounds 0 30000 --mu 1
+      confidp interval earnings.csv --column age --statistic median --bounds 16 55 \\
+        --epsilon 4 --delta 1e-6
     """
     # Heavy imports, and only what this command needs.
-    from confidp import CRGS, Ledger, Mean, confidence_region
+    from confidp import Ledger, confidence_region
     from confidp.cli.output import print_region
     from confidp.io.files import read_column
 
-    assert statistic == "mean"  # the only choice yet
     budget = budget_of(mu, epsilon, delta)
-    estimand = Mean(bounds, resolution)
-    methods: dict[str, Any] = {
-        "auto": "auto",
-        "cr-gs": CRGS("without_replacement"),
-        "cr-gs-with-replacement": CRGS("with_replacement"),
-    }
+    estimand = _statistic(statistic, q, bounds, resolution)
+    chosen = _method(method, sampling)
     if plot is not None and plot.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidArgument(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}")
     if plot is not None and not plot.resolve().parent.is_dir():
@@ -91,7 +94,7 @@ def interval(
         estimand,
         budget=budget,
         confidence_level=level,
-        method=methods[method],
+        method=chosen,
         n_resamples=resamples,
         missing=_missing(missing),
         ledger=opened,
@@ -106,6 +109,28 @@ def interval(
         from confidp.plots.regions import plot_intervals
 
         plot_intervals({column: region}).savefig(plot, dpi=200)
+
+
+def _statistic(
+    name: str, q: float | None, bounds: tuple[float, float], resolution: float | None
+) -> Any:
+    from confidp import Mean, Median, Quantile
+
+    if (q is not None) != (name == "quantile"):
+        raise InvalidArgument("--q must come with --statistic quantile, and only with it")
+    if q is not None:
+        return Quantile(q, bounds, resolution)
+    return (Mean if name == "mean" else Median)(bounds, resolution)
+
+
+def _method(name: str, sampling: str | None) -> Any:
+    from confidp import CRGS, CRSS
+
+    if name == "auto":
+        if sampling is not None:
+            raise InvalidArgument("--sampling must come with a --method other than auto")
+        return name
+    return {"cr-gs": CRGS, "cr-ss": CRSS}[name](sampling or _SAMPLINGS[0])
 
 
 def _missing(text: str) -> float | str:

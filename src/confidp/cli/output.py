@@ -42,6 +42,8 @@ def print_region(region: ConfidenceRegion, of: str, ledger: Ledger | None = None
             f"Where the assumptions below hold, about {level} of intervals made this way contain "
             f"the {name} of the population that these {region.public['n']:,} rows were drawn from.",
         )
+    if region.caution is not None:
+        table.add_row("caution", region.caution)
     table.add_row("what it cost", _cost(region.spent))
     if ledger is not None:
         table.add_row("what remains", remaining(ledger))
