@@ -1,7 +1,7 @@
 """Every method with every statistic it suits: coverage and length over 200 data sets, in one table.
 
-n = 2000, δ = 1e-6, level 0.90, B = 200; once at the paper's μ = 8, and once at μ = 50, where the noise
-hardly matters and what is left is whether each pair works::
+n = 2000, δ = 1e-6, level 0.90, B = 200; once at the paper's μ = 8, and once at μ = 50, where the
+noise hardly matters and what is left is whether each pair works::
 
     python papers/one_shot_private_confidence_regions/every_method.py [--data-sets 200]
 
@@ -75,7 +75,7 @@ METHODS: dict[str, Any] = {
 }
 
 
-def run_pair(statistic: str, method: str, mu: float, data_sets: int) -> dict[str, object] | None:
+def run_pair(statistic: str, method: str, mu: float, data_sets: int) -> dict[str, Any] | None:
     """Run one pair; None where the method doesn't suit the statistic."""
     case = CASES[statistic]
     rng = np.random.default_rng([SEED, zlib.crc32(f"{statistic} {method} {mu:g}".encode())])
