@@ -2,6 +2,7 @@
 
 from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
+from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.region import ConfidenceRegion
 from confidp.central.release import confidence_region
 from confidp.central.statistics.clipped_mean import ClippedMean
@@ -31,6 +32,7 @@ __all__ = [
     "LedgerError",
     "Mean",
     "Median",
+    "PrivateVariance",
     "Quantile",
     "Ratio",
     "StandardDeviation",

@@ -108,7 +108,7 @@ def test_people_get_the_estimate_the_interval_its_meaning_cost_and_assumptions(i
         "the mean of the population that these 300 rows were drawn from",
         "what it cost μ = 1 (ε = 4.89 at δ = 1e-6) for each row",
         "5% false alarms, recognises what the last row says at most 26% of the time",
-        "how CR-GS (published, without replacement)",
+        "how private variance; privacy noise of",
         "what it assumes • one row is one person",
         "the bounds come from public knowledge",
     ):
@@ -368,7 +368,7 @@ def test_a_plot_of_no_result_is_drawn_too(interval, folder, monkeypatch):
     ("where", "charged"),
     [
         ("confidp.io.files.read_column", False),
-        ("confidp.central.statistics.mean.Mean.value", True),
+        ("confidp.central.statistics.mean.Mean.encode", True),
         ("confidp.privacy.noise._noise", True),
     ],
 )

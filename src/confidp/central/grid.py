@@ -14,7 +14,7 @@ from confidp.errors import InvalidArgument, InvalidType, real
 
 DEFAULT_CELLS = 2**30
 MOST_CELLS = 2**52  # beyond it a float can't tell neighbouring grid points apart
-_LARGEST = 1e250  # beyond it, or under its inverse, float steps would lose precision
+_LARGEST = 1e120  # so that squares, products and their steps stay inside floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     if not is_list(bounds) or len(bounds) != 2:
         raise InvalidType("bounds must be a pair of numbers, such as (0, 100)")
     lower, upper = (
-        real("bounds", bound, "within ±1e250", lambda x: abs(x) <= _LARGEST)
+        real("bounds", bound, "within ±1e120", lambda x: abs(x) <= _LARGEST)
         for bound in (bounds.tolist() if isinstance(bounds, np.ndarray) else bounds)
     )
     if not lower < upper:
@@ -96,7 +96,7 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
             f"bounds must be a lower and a larger upper one, not {lower:g} and {upper:g}"
         )
     if upper - lower < 1 / _LARGEST:
-        raise InvalidArgument("bounds must lie at least 1e-250 apart")
+        raise InvalidArgument("bounds must lie at least 1e-120 apart")
     return lower, upper
 
 

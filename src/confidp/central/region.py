@@ -85,6 +85,8 @@ class ConfidenceRegion:
         A Gaussian error in an interval's end of a fifth of its half-width costs about 0.02 of
         coverage at level 0.9 (the second-order term, r²z³φ(z) with r = 1/5), and more beyond.
         """
+        if self.public.get("counts_noise"):
+            return None
         noises = [self.public.get(key) or 0.0 for key in ("center_noise", "radius_noise")]
         if max(noises) <= self.radius / 5:
             return None

@@ -10,7 +10,9 @@ from confidp.central.data import as_rows, check_missing, fill_missing
 from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
 from confidp.central.methods.method import Method, Plan, Request
+from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.region import ConfidenceRegion
+from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import MeanLike, Statistic
 from confidp.errors import InvalidArgument, InvalidType, integer, level
 from confidp.privacy.guarantees import GDP, ApproxDP
@@ -85,7 +87,6 @@ def confidence_region(
     Examples
     --------
     >>> import numpy as np
-    >>> from confidp import Mean
     >>> wages = np.random.default_rng(0).uniform(0, 30_000, size=2000)
     >>> region = confidence_region(wages, Mean(bounds=(0, 30_000)), budget=GDP(1.0), rng=7)
     >>> region.interval
@@ -156,6 +157,8 @@ def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
     """Return the method and the public reason for it."""
     if not isinstance(method, str):
         return method, "chosen by the caller"
+    if isinstance(statistic, Mean) and len(statistic.grids) == 1:
+        return PrivateVariance(), "auto: the narrowest for a mean, and it counts the privacy noise"
     if isinstance(statistic, MeanLike):
         return CRGS(), "auto: the statistic has a small global sensitivity"
     return CRSS(), "auto: only the statistic's smooth sensitivity is small"

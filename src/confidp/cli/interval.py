@@ -13,7 +13,7 @@ from confidp.cli.options import budget as budget_of
 from confidp.errors import InvalidArgument
 
 _STATISTICS = ("mean", "median", "quantile")
-_METHODS = ("auto", "cr-gs", "cr-ss")
+_METHODS = ("auto", "private-variance", "cr-gs", "cr-ss")
 _SAMPLINGS = ("without_replacement", "with_replacement")
 
 
@@ -124,12 +124,12 @@ def _statistic(
 
 
 def _method(name: str, sampling: str | None) -> Any:
-    from confidp import CRGS, CRSS
+    from confidp import CRGS, CRSS, PrivateVariance
 
-    if name == "auto":
+    if name in ("auto", "private-variance"):
         if sampling is not None:
-            raise InvalidArgument("--sampling must come with a --method other than auto")
-        return name
+            raise InvalidArgument("--sampling must come with a --method that resamples")
+        return name if name == "auto" else PrivateVariance()
     return {"cr-gs": CRGS, "cr-ss": CRSS}[name](sampling or _SAMPLINGS[0])
 
 

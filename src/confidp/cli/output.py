@@ -110,13 +110,12 @@ def _cost(spent: GDP) -> str:
 
 def _how(region: ConfidenceRegion) -> str:
     public = region.public
-    noise = (
-        f"; privacy noise of {public['center_noise']:.3g} on the estimate and "
-        f"{public['radius_noise']:.3g} on the interval's half-width"
-        if "center_noise" in public
-        else ""
-    )
-    return f"{region.method}{noise}"
+    if "center_noise" not in public:
+        return region.method
+    noise = f"{region.method}; privacy noise of {public['center_noise']:.3g} on the estimate"
+    if "radius_noise" in public:
+        return f"{noise} and {public['radius_noise']:.3g} on the interval's half-width"
+    return f"{noise}, which the interval counts"
 
 
 def _result(released: Mapping[str, Any] | None) -> str:

@@ -172,7 +172,9 @@ def test_when_a_resample_exceeds_the_multiplicity_bound_the_result_is_bottom_wha
 
 def test_radius_noise_below_zero_is_clipped():
     radii = [
-        confidence_region(np.zeros(50), Mean(bounds=(0, 1)), budget=GDP(0.1), rng=seed).radius
+        confidence_region(
+            np.zeros(50), Mean(bounds=(0, 1)), budget=GDP(0.1), method=CRGS(), rng=seed
+        ).radius
         for seed in range(40)
     ]
     assert min(radii) == 0.0

@@ -229,6 +229,18 @@ def test_a_kernel_that_writes_to_its_arguments_changes_nothing(vectorized, colum
     assert records.tolist() == rows.tolist()
 
 
+def test_a_batch_that_was_written_to_before_it_failed_is_not_used_again():
+    def spreads_its_largest(x, y):
+        x[:] = x.max()
+        if len(x) > 1:
+            raise RuntimeError
+        return x
+
+    statistic = u_statistic(spreads_its_largest, 9, vectorized=True)
+    moved = value(statistic, np.arange(9) == 4) - value(statistic, np.zeros(9))
+    assert abs(moved) <= statistic.sensitivity(9) + 2 * statistic.rounding(9)
+
+
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_no_warning_of_the_kernel_gets_out(vectorized):
     def noisy(x, y):

@@ -15,7 +15,7 @@ from confidp.privacy.noise import GaussianMechanism, lattice_delta
 from confidp.randomness import Randomness
 
 _SMOOTHNESS_ERROR = 1e-12  # what statistics may be off in SS_β, relatively
-_LARGEST_LOG = 690.0  # e^690 is over every sensitivity that bounds within 1e250 allow
+_LARGEST_LOG = 690.0  # e^690 is over every sensitivity that bounds within 1e120 allow
 
 
 @dataclass(frozen=True, slots=True)
