@@ -23,6 +23,7 @@ PUBLIC = [
     "LedgerError",
     "Mean",
     "Median",
+    "PrivateVariance",
     "Quantile",
     "Ratio",
     "StandardDeviation",

@@ -68,8 +68,11 @@ CASES = {
     "0.9-quantile": Case(cdp.Quantile(0.9, UNIT), uniform, 0.9),
 }
 METHODS: dict[str, Any] = {
-    "CR-GS, with replacement": cdp.CRGS("with_replacement"),
-    "CR-GS, without": cdp.CRGS("without_replacement"),
+    "CR-GS, published, with replacement": cdp.CRGS("with_replacement", calibration="published"),
+    "CR-GS, published, without": cdp.CRGS("without_replacement", calibration="published"),
+    "CR-GS, noise-aware, with": cdp.CRGS("with_replacement"),
+    "CR-GS, noise-aware, without": cdp.CRGS("without_replacement"),
+    "private variance": cdp.PrivateVariance(),
     "CR-SS, with replacement": cdp.CRSS("with_replacement"),
     "CR-SS, without": cdp.CRSS("without_replacement"),
 }
@@ -141,7 +144,7 @@ def main() -> None:
                 writer.writeheader()
             writer.writerow(row)
         print(
-            "{statistic:22} {method:26} mu {mu:<4g} coverage {coverage} [{coverage_low}, "
+            "{statistic:22} {method:34} mu {mu:<4g} coverage {coverage} [{coverage_low}, "
             "{coverage_high}]  length {mean_length}".format(**row),
             file=sys.stderr,
         )

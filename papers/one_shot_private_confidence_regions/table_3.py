@@ -33,8 +33,8 @@ SEED = 20261130
 MU, LEVEL, N_RESAMPLES = 8.0, 0.90, 500
 
 METHODS = {
-    "cr_wr": cdp.CRGS("with_replacement"),
-    "cr_wor": cdp.CRGS("without_replacement"),
+    "cr_wr": cdp.CRGS("with_replacement", calibration="published"),
+    "cr_wor": cdp.CRGS("without_replacement", calibration="published"),
 }
 
 

@@ -26,7 +26,7 @@ OS = Randomness.of(None)
 def plan_for(sampling: str, mu: float) -> CRGSPlan:
     statistic = Mean(bounds=(0, 1)).for_shape(N, 1)
     request = Request(n=N, mu=mu, confidence_level=0.9, n_resamples=1)
-    return CRGS(sampling, resample_size=M).plan(statistic, request)
+    return CRGS(sampling, resample_size=M, calibration="published").plan(statistic, request)
 
 
 def leak(plan: CRGSPlan, times: int) -> float:
@@ -80,3 +80,38 @@ def test_a_multiplicity_taken_as_1_with_replacement_is_caught():
     sensitivity = Fraction(plan.statistic.sensitivity(M)) + Fraction(plan.statistic.sensitivity(N))
     broken = replace(plan, radius=replace(plan.radius, sensitivity=sensitivity))
     assert leak(broken, times=plan.resampling.multiplicity) > 3.0
+
+
+def noise_aware_leak(change=None):
+    """Attack the noise-aware region with the same neighbours; m = 10 of 1000 makes pivots leak."""
+    statistic = Mean(bounds=(0, 1)).for_shape(N, 1)
+    plan = CRGS(resample_size=M).plan(statistic, Request(N, 3.0, 0.9, 1))
+    if change is not None:
+        plan = change(plan)
+    zeros = np.zeros((N, 1))
+    one = zeros.copy()
+    one[0] = 1.0
+
+    def released(rows):
+        records = statistic.encode(rows)
+
+        def run():
+            ball = plan.release_on(records, [np.arange(M)], OS)
+            return np.array([*ball.center, ball.radius])
+
+        return run
+
+    return mu_lower_bound(released(zeros), released(one), RUNS // 2)
+
+
+def test_the_noise_aware_pair_leaks_no_more_than_mu_and_nearly_that_much():
+    # The calibrated quantile moves by less than its pivots where the center's noise is counted.
+    bound = noise_aware_leak()
+    assert 1.2 < bound <= 3.0
+
+
+def test_a_noise_aware_region_with_half_its_center_noise_is_caught():
+    def half(plan):
+        return replace(plan, center=noise_halved(plan.center))
+
+    assert noise_aware_leak(half) > 3.0

@@ -18,7 +18,7 @@ def peak(sampling: str, n_resamples: int) -> int:
             DATA,
             Mean(bounds=(0, 1)),
             budget=GDP(1.0),
-            method=CRGS(sampling),
+            method=CRGS(sampling, calibration="published"),
             n_resamples=n_resamples,
             rng=1,
         )

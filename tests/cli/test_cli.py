@@ -153,7 +153,7 @@ def test_the_command_line_gives_what_the_library_gives(interval):
     assert json.loads(out) == region.to_dict()
 
 
-WITH_REPLACEMENT = ["--method", "cr-gs", "--sampling", "with_replacement"]
+WITH_REPLACEMENT = ["--method", "cr-gs-published", "--sampling", "with_replacement"]
 
 
 def test_a_quantile_takes_a_delta_and_cautions_where_noise_is_not_small(run):
@@ -170,7 +170,7 @@ def test_a_quantile_takes_a_delta_and_cautions_where_noise_is_not_small(run):
 def test_options_reach_the_release(run):
     code, out, _ = run(
         "interval", "t.csv", "--column", "holes", "--bounds", "-50", "100", "--missing", "-3.5",
-        "--epsilon", "1", "--delta", "1e-6", "--method", "cr-gs",
+        "--epsilon", "1", "--delta", "1e-6", "--method", "cr-gs-published",
         "--sampling", "with_replacement", "--resamples", "10", "--json",
     )  # fmt: skip
     assert code == 0

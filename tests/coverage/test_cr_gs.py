@@ -21,7 +21,7 @@ def test_with_little_noise_the_region_covers_what_it_says(columns, sampling):
             Mean(bounds=(-1, 1)),
             budget=GDP(1000.0),
             confidence_level=LEVEL,
-            method=CRGS(sampling, resample_size=50),
+            method=CRGS(sampling, resample_size=50, calibration="published"),
             n_resamples=300,
             rng=rng,
         )

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-_LARGEST = 2**62
+_LARGEST = 2**61  # so that differences stay inside 64 bits
 
 Point = NDArray[np.int64]  # d whole numbers of units
 
@@ -36,12 +36,12 @@ class Units:
         return self.step * dimension / 2
 
     def points(self, value: NDArray[np.float64]) -> Point:
-        """Round to whole units; clipping to 62 bits never widens a difference.
+        """Round to whole units; clipping to 61 bits never widens a difference.
 
         Examples
         --------
         >>> Units(Fraction(1, 4)).points(np.array([0.3, 1e300])).tolist()
-        [1, 4611686018427387904]
+        [1, 2305843009213693952]
         """
         with np.errstate(over="ignore"):  # an infinity clips too
             scaled = np.rint(value / float(self.step))  # by a power of two: exact

@@ -160,7 +160,7 @@ def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
     if isinstance(statistic, Mean) and len(statistic.grids) == 1:
         return PrivateVariance(), "auto: the narrowest for a mean, and it counts the privacy noise"
     if isinstance(statistic, MeanLike):
-        return CRGS(), "auto: the statistic has a small global sensitivity"
+        return CRGS(), "auto: the statistic has a small global sensitivity; counts the noise"
     return CRSS(), "auto: only the statistic's smooth sensitivity is small"
 
 

@@ -13,7 +13,7 @@ from confidp.cli.options import budget as budget_of
 from confidp.errors import InvalidArgument
 
 _STATISTICS = ("mean", "median", "quantile")
-_METHODS = ("auto", "private-variance", "cr-gs", "cr-ss")
+_METHODS = ("auto", "private-variance", "cr-gs", "cr-gs-published", "cr-ss")
 _SAMPLINGS = ("without_replacement", "with_replacement")
 
 
@@ -130,7 +130,10 @@ def _method(name: str, sampling: str | None) -> Any:
         if sampling is not None:
             raise InvalidArgument("--sampling must come with a --method that resamples")
         return name if name == "auto" else PrivateVariance()
-    return {"cr-gs": CRGS, "cr-ss": CRSS}[name](sampling or _SAMPLINGS[0])
+    sampling = sampling or _SAMPLINGS[0]
+    if name == "cr-ss":
+        return CRSS(sampling)
+    return CRGS(sampling, calibration="noise-aware" if name == "cr-gs" else "published")
 
 
 def _missing(text: str) -> float | str:

@@ -98,10 +98,7 @@ class GaussianMechanism:
         integer("dimension", self.dimension, least=1)
         if not self.sensitivity > 0:
             raise ValueError("sensitivity must be above 0")
-        ratio = self.sensitivity / Fraction(self.mu)
-        # floor(log2 ratio) or one less: either leaves the scale at 2^44 units or more.
-        power = ratio.numerator.bit_length() - ratio.denominator.bit_length() - 1
-        object.__setattr__(self, "exponent", power - LATTICE_BITS)
+        object.__setattr__(self, "exponent", _lattice(self.sensitivity / Fraction(self.mu)))
         root = math.isqrt(self.dimension - 1) + 1  # √d, rounded up
         moved = self.sensitivity / self.unit + root
         object.__setattr__(self, "lattice_scale", float_up(moved / Fraction(self.mu)))
@@ -149,7 +146,7 @@ class IntegerLaplaceMechanism:
     **Privacy.** Shifting the noise by `sensitivity` changes each probability by a factor of at most
     e^{sensitivity/s} ≤ e^ε: ε-DP. As GDP it costs the Laplace mechanism's μ at ε + 1/(4s²), or that
     of the worst ε-DP mechanism if this is less. Proof: with q = e^{−1/s} and a shift of v ≥ 1, the
-    best tests reject k ≥ t (Neyman and Pearson). For 1 ≤ t ≤ v + 1 their error rates are
+    best tests reject k ≥ t (Neyman and Pearson). For 0 ≤ t ≤ v + 1 their error rates are
     q^t/(1+q) and q^{v+1−t}/(1+q), points of the hyperbola αβ = q^{v+1}/(1+q)² = e^{−ε′}/4 with
     ε′ = v/s + 2 ln cosh(1/2s) ≤ ε + 1/(4s²), on which the trade-off curve of Laplace noise at ε′
     lies from α = e^{−ε′}/2 on, and under which it stays elsewhere. Between these points and on to
@@ -162,7 +159,7 @@ class IntegerLaplaceMechanism:
     >>> mechanism.scale
     2.0
     >>> mechanism.release(100, Randomness.of(7))
-    98
+    101
     """
 
     sensitivity: int
@@ -215,7 +212,7 @@ class LaplaceMechanism:
     >>> mechanism.cost
     GDP(mu=0.561...)
     >>> float(mechanism.release(Fraction(1, 2), Randomness.of(7)))
-    0.49...
+    0.50...
     """
 
     sensitivity: Fraction
@@ -277,7 +274,7 @@ class AboveThreshold:
     Examples
     --------
     >>> AboveThreshold(epsilon=4.0).first(range(-50, 50), 0, Randomness.of(7))
-    50
+    51
     """
 
     epsilon: float
@@ -318,22 +315,23 @@ class ExponentialMechanism:
 
     Notes
     -----
-    **Privacy**, if penalties are whole numbers that neighbours move by at most 1: 2η-DP, and μ-GDP
-    for μ = 2Φ⁻¹(e^η/(1+e^η)), that of randomised response at η. Weights are whole numbers
-    w_0 = 2^256, w_{d+1} = ⌈w_d·r⌉ with r ≥ e^{−η}, so w_d ≥ w_{d+1} ≥ e^{−η}w_d: rounding, and the
-    least weight of 1, only flatten the law. A neighbour multiplies a weight, and their sum, by
-    e^{±η} at most. So all its chances change by factors within one window [x e^{−2η}, x], whence
-    2η-DP. A test with false-positive rate α has power π ≤ xα and 1 − π ≥ x e^{−2η}(1 − α), so
-    logit π ≤ logit α + 2η. With g = Φ⁻¹∘logit⁻¹ the claim is g(y + 2η) − g(y) ≤ 2g(η), which holds
-    since g′ is even and falls in |y|: in terms of u = g(y) ≥ 0, 1/g′ = φ(u)/(Φ(u)Φ(−u)), whose
-    logarithm has the derivative F/(1 − D²) with D = 2Φ(u) − 1 and F = 4φD − u(1 − D²). F is 0 at
-    both ends, and F′ = 8φ² − 1 + D² is first positive, then negative. ∎
+    **Privacy**, if neighbours move each point's penalty by at most 1: 2η-DP, and μ-GDP for
+    μ = 2Φ⁻¹(e^η/(1+e^η)), that of randomised response at η. Weights are whole numbers w_0 = 2^256,
+    w_{d+1} = ⌈w_d·r⌉ with r ≥ e^{−η}, so w_d ≥ w_{d+1} ≥ e^{−η}w_d: rounding only flattens the law.
+    A neighbour multiplies a point's weight, and the sum of all, by e^{±η} at most, so its chances
+    change by factors within one window [x e^{−2η}, x], x ≤ e^{2η}: 2η-DP. A test with
+    false-positive rate α has power π ≤ xα and 1 − π ≥ x e^{−2η}(1 − α): logit π ≤ logit α + 2η.
+    With g = Φ⁻¹∘logit⁻¹, the claim is g(y + 2η) − g(y) ≤ 2g(η), and it holds since g′ is even and
+    falls in |y|. For in terms of u = g(y) ≥ 0, 1/g′ = φ(u)/(Φ(u)Φ(−u)), whose logarithm has the
+    derivative F/(1 − D²), with D = 2Φ(u) − 1 and F = 4φD − u(1 − D²). F is 0 at 0 and at infinity,
+    and between them F′ = 8φ² − 1 + D² is first positive, then negative: it ends at 0, and
+    F″ = 4φ(D − 4uφ) is first negative, then positive. ∎
 
     Examples
     --------
     >>> mechanism = ExponentialMechanism(eta=1.0)
     >>> mechanism.release([2, 0, 3], lengths=[10, 5, 10], randomness=Randomness.of(7))
-    (1, 1)
+    (1, 3)
     """
 
     eta: float
@@ -357,14 +355,16 @@ class ExponentialMechanism:
     ) -> tuple[int, int]:
         """Return a run of points and the place in it, both counted from 0. This spends `cost`.
 
+        The point is what may be published: how the points fall into runs is private.
+
         Parameters
         ----------
         penalties
             Of each run of points with a common penalty: whole numbers of at least 0.
         lengths
-            How many points each run has: at least 0. What they are may be private.
+            How many points each run has: at least 0.
         """
-        decay = _weights(self.eta)
+        decay = _weights(self.eta, max(penalties))
         weights = [decay[min(penalty, len(decay) - 1)] for penalty in penalties]
         ends = list(accumulate(w * n for w, n in zip(weights, lengths, strict=True)))
         drawn = _below(ends[-1], randomness)
@@ -453,13 +453,12 @@ def _exact_laplace(scale: float) -> Callable[[list[int]], list[int]]:
     return sampler
 
 
-@lru_cache(maxsize=16)
-def _weights(eta: float) -> list[int]:
-    """Return w_0, w_1, … down to 1, which all later weights are too."""
+def _weights(eta: float, most: int) -> list[int]:
+    """Return w_0, …, w_most, or up to where they stop falling."""
     above = math.nextafter(math.nextafter(math.exp(-eta), 1.0), 1.0)  # exp is off by an ulp at most
     numerator, denominator = above.as_integer_ratio()
     weights = [2**_WEIGHT_BITS]
-    while weights[-1] > 1:
+    for _ in range(most):
         weights.append(-(-weights[-1] * numerator // denominator))
         if weights[-1] == weights[-2]:
             break

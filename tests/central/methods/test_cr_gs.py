@@ -26,13 +26,19 @@ def plan_for(
     statistic, n, *, columns=1, mu=1.0, level=0.9, n_resamples=100, method=None
 ) -> CRGSPlan:
     request = Request(n=n, mu=mu, confidence_level=level, n_resamples=n_resamples)
-    return (method or CRGS()).plan(statistic.for_shape(n, columns), request)
+    return (method or CRGS(calibration="published")).plan(statistic.for_shape(n, columns), request)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_the_noise_scales_are_those_of_algorithm_2(sampling):
     n, mu, n_resamples = 2000, 0.5, 500
-    plan = plan_for(Mean(bounds=(-1, 1)), n, mu=mu, n_resamples=n_resamples, method=CRGS(sampling))
+    plan = plan_for(
+        Mean(bounds=(-1, 1)),
+        n,
+        mu=mu,
+        n_resamples=n_resamples,
+        method=CRGS(sampling, calibration="published"),
+    )
     m = math.ceil(n / math.log(n))
     kappa = multiplicity_bound(n, m, n_resamples, 1 / n) if sampling == "with_replacement" else 1
     center = math.sqrt(2) * (2 / n) / mu
@@ -59,7 +65,9 @@ def test_the_released_pair_is_the_algorithms_up_to_its_noise(sampling):
     # At an enormous budget the noise vanishes and the printed formulas are left.
     rng = np.random.default_rng(3)
     data = rng.uniform(2, 5, size=(400, 2))
-    plan = plan_for(Mean(bounds=(2, 5)), 400, columns=2, mu=1e8, method=CRGS(sampling))
+    plan = plan_for(
+        Mean(bounds=(2, 5)), 400, columns=2, mu=1e8, method=CRGS(sampling, calibration="published")
+    )
     sets = [rng.integers(0, 400, plan.resampling.size) for _ in range(100)]
     ball = plan.release_on(plan.statistic.encode(data), sets, Randomness.of(1))
 
@@ -106,7 +114,11 @@ def neighbours(draw):
     other[rng.integers(n)] = data[n]
     sampling = SAMPLINGS[0] if with_replacement else SAMPLINGS[1]
     plan = plan_for(
-        Mean(bounds=bounds), n, columns=columns, n_resamples=5, method=CRGS(sampling, m)
+        Mean(bounds=bounds),
+        n,
+        columns=columns,
+        n_resamples=5,
+        method=CRGS(sampling, m, calibration="published"),
     )
     sets = []
     while len(sets) < 5:
@@ -146,7 +158,12 @@ def test_any_statistic_with_a_global_sensitivity_works(sampling):
     data = rng.uniform(0, 1, 1500)
     variance = Custom(lambda x: x.var(ddof=1), lambda n: 1 / n, (0, 1), name="variance")
     region = confidence_region(
-        data, variance, budget=GDP(8.0), method=CRGS(sampling), n_resamples=200, rng=1
+        data,
+        variance,
+        budget=GDP(8.0),
+        method=CRGS(sampling, calibration="published"),
+        n_resamples=200,
+        rng=1,
     )
     assert region.contains(1 / 12)
     assert region.radius < 0.02
@@ -154,7 +171,9 @@ def test_any_statistic_with_a_global_sensitivity_works(sampling):
 
 
 def test_when_a_resample_exceeds_the_multiplicity_bound_the_result_is_bottom_whatever_the_data():
-    plan = plan_for(Mean(bounds=(0, 1)), 100, method=CRGS("with_replacement", 20))
+    plan = plan_for(
+        Mean(bounds=(0, 1)), 100, method=CRGS("with_replacement", 20, calibration="published")
+    )
     tight = replace(
         plan, resampling=replace(plan.resampling, multiplicity=3)
     )  # so tight that it is exceeded now and then
@@ -173,7 +192,11 @@ def test_when_a_resample_exceeds_the_multiplicity_bound_the_result_is_bottom_wha
 def test_radius_noise_below_zero_is_clipped():
     radii = [
         confidence_region(
-            np.zeros(50), Mean(bounds=(0, 1)), budget=GDP(0.1), method=CRGS(), rng=seed
+            np.zeros(50),
+            Mean(bounds=(0, 1)),
+            budget=GDP(0.1),
+            method=CRGS(calibration="published"),
+            rng=seed,
         ).radius
         for seed in range(40)
     ]
@@ -184,7 +207,11 @@ def test_radius_noise_below_zero_is_clipped():
 
 
 def test_a_resample_size_that_the_paper_recommends_elsewhere_can_be_passed():
-    plan = plan_for(Mean(bounds=(0, 1)), 10_000, method=CRGS(resample_size=round(10_000**0.75)))
+    plan = plan_for(
+        Mean(bounds=(0, 1)),
+        10_000,
+        method=CRGS(resample_size=round(10_000**0.75), calibration="published"),
+    )
     assert plan.public["resample_size"] == 1000
 
 
@@ -206,6 +233,6 @@ def test_settings_out_of_range_are_refused_at_once(settings, name):
 
 @pytest.mark.parametrize(("sampling", "most"), [(SAMPLINGS[0], 20), (SAMPLINGS[1], 19)])
 def test_a_resample_size_beyond_n_is_refused(sampling, most):
-    plan_for(Mean(bounds=(0, 1)), 20, method=CRGS(sampling, most))
+    plan_for(Mean(bounds=(0, 1)), 20, method=CRGS(sampling, most, calibration="published"))
     with pytest.raises(InvalidArgument, match="resample_size must be at most"):
-        plan_for(Mean(bounds=(0, 1)), 20, method=CRGS(sampling, most + 1))
+        plan_for(Mean(bounds=(0, 1)), 20, method=CRGS(sampling, most + 1, calibration="published"))

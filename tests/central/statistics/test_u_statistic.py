@@ -308,7 +308,8 @@ def test_a_degenerate_one_has_the_faster_rate_and_says_so():
     plain, degenerate = (u_statistic(distance, 9, degenerate=known) for known in (False, True))
     assert plain.scale(100) == 10
     assert degenerate.scale(100) == 100
-    assert "degenerate" in " ".join(degenerate.assumes)
+    assert "kernel is degenerate" in " ".join(degenerate.assumes)
+    assert plain.assumes[0].startswith("the bounds come from public knowledge")
 
 
 def test_its_settings_are_json_and_hold_no_kernel():

@@ -6,12 +6,14 @@ of the resampling distances, instead of to each of B estimates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from confidp.central.methods.method import Ball, Request, bottom, unsuitable
+from confidp.central.methods.noise_aware import NoiseAwarePlan
 from confidp.central.pivots import Point, Units, quantile_distance
 from confidp.central.resampling import (
     Indices,
@@ -21,6 +23,7 @@ from confidp.central.resampling import (
     check_settings,
 )
 from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
+from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
@@ -45,11 +48,14 @@ class CRGS:
     sampling
         ``"without_replacement"`` or ``"with_replacement"``.
     resample_size
-        m, from 1 to n (n − 1 without replacement). By default ⌈n/ln n⌉, as in the paper's
-        experiments.
+        m, from 1 to n (n − 1 without replacement). By default n/2 for ``"noise-aware"`` where τ_n
+        is √n, and else ⌈n/ln n⌉, as in the paper's experiments.
     failure_probability
-        ρ, with replacement only: with at most this probability Algorithm 1 returns ⊥, and the
-        region is everything. By default 1/n.
+        ρ, with replacement as published only: with at most this probability Algorithm 1 returns ⊥,
+        and the region is everything. By default 1/n.
+    calibration
+        ``"published"``: Algorithm 2. ``"noise-aware"``: the same releases at the same price, with
+        a radius that counts both noises (`NoiseAwarePlan`).
 
     Notes
     -----
@@ -67,41 +73,56 @@ class CRGS:
     sampling: str = Sampling.WITHOUT_REPLACEMENT
     resample_size: int | None = None
     failure_probability: float | None = None
+    calibration: str = "noise-aware"
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         checked = check_settings(self.sampling, self.resample_size, self.failure_probability)
         object.__setattr__(self, "sampling", checked)
+        if self.calibration not in ("noise-aware", "published"):
+            raise InvalidArgument(
+                f"calibration must be 'noise-aware' or 'published', not {self.calibration!r}"
+            )
 
     @property
     def uses_delta(self) -> bool:
         """No: pure GDP but for the lattice."""
         return False
 
-    def plan(self, statistic: Statistic, request: Request) -> CRGSPlan:
+    def plan(self, statistic: Statistic, request: Request) -> CRGSPlan | NoiseAwarePlan:
         """Choose m, κ⋆ and both noise scales."""
         if not isinstance(statistic, MeanLike):
             raise unsuitable("CR-GS", "a global sensitivity", statistic)
+        n, dimension = request.n, len(statistic.origin)
+        aware = self.calibration == "noise-aware"
+        root_n = math.isclose(statistic.scale(4 * n), 2 * statistic.scale(n))
+        half_samples = aware and root_n and self.resample_size is None
         resampling = Resampling.choose(
-            request.n,
+            n,
             request.n_resamples,
             Sampling(self.sampling),
-            self.resample_size,
+            n // 2 if half_samples else self.resample_size,
             self.failure_probability,
         )
-        n, m, dimension = request.n, resampling.size, len(statistic.origin)
+        m = resampling.size
         delta_n, delta_m = (sensitivity_at(size, statistic.sensitivity) for size in (n, m))
         units = Units.below(delta_n / 2**_UNIT_BITS)
         error_n = statistic.rounding(n) + units.error(dimension)
         error_m = statistic.rounding(m) + units.error(dimension)
         pivot = resampling.multiplicity * delta_m + delta_n
         half = sqrt_down(Fraction(request.mu) ** 2 / 2)
+        center = GaussianMechanism(delta_n + 2 * error_n, half, dimension)
+        if aware:
+            rate = statistic.scale(m) / statistic.scale(n)
+            if resampling.sampling is Sampling.WITHOUT_REPLACEMENT and root_n:
+                rate /= math.sqrt(1 - m / n)
+            return NoiseAwarePlan(statistic, request, resampling, units, center, rate)
         return CRGSPlan(
             statistic=statistic,
             request=request,
             resampling=resampling,
             units=units,
-            center=GaussianMechanism(delta_n + 2 * error_n, half, dimension),
+            center=center,
             radius=GaussianMechanism(pivot + 2 * (error_m + error_n + units.step), half),
         )
 

@@ -102,6 +102,14 @@ class Mean:
         )
         return diameter / n
 
+    def pivot_sensitivity(self, n: int, m: int, kappa: int) -> Fraction:
+        """Return the diameter times max(|κ/m − 1/n|, 1/n).
+
+        θ(D[S]) − θ(D) = Σ_j (c_j/m − 1/n) x_j with multiplicities 0 ≤ c_j ≤ κ.
+        """
+        weight = max(abs(Fraction(kappa, m) - Fraction(1, n)), Fraction(1, n))
+        return self.sensitivity(1) * weight
+
     def rounding(self, n: int) -> Fraction:
         """Return a relative 2^-50 of the diameter.
 

@@ -80,6 +80,19 @@ def sensitivity_at(n: int, sensitivity: Callable[[int], Fraction | float]) -> Fr
     return stated if isinstance(stated, Fraction) else Fraction(checked)
 
 
+def pivot_sensitivity(statistic: MeanLike, n: int, m: int, kappa: int) -> Fraction:
+    """Return the most that θ(D[S]) − θ(D) moves, for m indices of n, none more than κ times.
+
+    κΔ_m + Δ_n, or what the statistic itself knows (its own `pivot_sensitivity`).
+    """
+    own = getattr(statistic, "pivot_sensitivity", None)
+    if own is not None:
+        tight: Fraction = own(n, m, kappa)
+        return tight
+    delta_n, delta_m = (sensitivity_at(size, statistic.sensitivity) for size in (n, m))
+    return kappa * delta_m + delta_n
+
+
 @runtime_checkable
 class SmoothFriendly(Statistic, Protocol):
     """A statistic whose smooth sensitivity is small on most data (the paper, definition 1.2)."""

@@ -11,16 +11,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.grid import Grid, check_bounds
+from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.errors import InvalidArgument
-
-_LARGEST = 1e120  # so that products of two values, and their steps, stay inside floats
 
 NOT_DEGENERATE = (
     "the statistic isn't degenerate on this population: E h(x, X) isn't the same for every x, so "
     "that its error is of order 1/√n"
 )
-PUBLIC_BOUNDS = "the bounds come from public knowledge, not from this data set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +43,6 @@ class PairStatistic(ABC):
     def __post_init__(self) -> None:
         """Refuse bad bounds at once."""
         pairs = for_columns(bounds_of(self.bounds), self.columns)
-        for lower, upper in pairs:
-            if max(abs(lower), abs(upper)) > _LARGEST or upper - lower < 1 / _LARGEST:
-                raise InvalidArgument(
-                    f"bounds must lie within ±1e120 and at least 1e-120 apart, "
-                    f"not {lower:g} and {upper:g}"
-                )
         object.__setattr__(self, "bounds", pairs)
         object.__setattr__(self, "grids", tuple(Grid.over(p, self.resolution) for p in pairs))
 
@@ -78,10 +70,8 @@ class PairStatistic(ABC):
         if columns != self.columns:
             count = "one column" if self.columns == 1 else f"{self.columns} columns"
             raise InvalidArgument(f"data must have {count} for a {self.name}, not {columns}")
-        if any(n * grid.cells >= 2**62 for grid in self.grids):
-            raise InvalidArgument(
-                f"resolution must be coarser: sums of {n} values don't fit in 62 bits"
-            )
+        for grid in self.grids:
+            grid.check_sums(n)
         return self
 
     def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -126,12 +116,8 @@ def bounds_of(bounds: Any) -> tuple[tuple[float, float], ...]:
     >>> bounds_of((0, 1)), bounds_of([(0, 1), (2, 3)])
     (((0.0, 1.0),), ((0.0, 1.0), (2.0, 3.0)))
     """
-    if isinstance(bounds, np.ndarray):
-        bounds = bounds.tolist()
-    nested = isinstance(bounds, list | tuple) and any(
-        isinstance(entry, list | tuple | np.ndarray) for entry in bounds
-    )
-    return tuple(check_bounds(pair) for pair in (bounds if nested else (bounds,)))
+    several = is_list(bounds) and len(bounds) > 0 and is_list(bounds[0])
+    return tuple(check_bounds(pair) for pair in (bounds if several else [bounds]))
 
 
 def for_columns(

@@ -35,9 +35,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
-    PUBLIC_BOUNDS,
     PairStatistic,
     check_size,
     exact_dot,

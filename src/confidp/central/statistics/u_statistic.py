@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds
+from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
-    PUBLIC_BOUNDS,
     bounds_of,
     check_size,
     for_columns,
