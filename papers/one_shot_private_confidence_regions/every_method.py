@@ -47,6 +47,11 @@ def pair(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     return both
 
 
+def largest(x: Any, y: Any, z: Any) -> Any:
+    """A kernel of order 3: the largest of three values; 3/4 on average for uniform ones."""
+    return np.maximum(np.maximum(x, y), z)
+
+
 @dataclass(frozen=True)
 class Case:
     """A statistic, a population, and what the statistic estimates there."""
@@ -64,6 +69,21 @@ CASES = {
     "standard deviation": Case(cdp.StandardDeviation(UNIT, 0.1), uniform, 1 / math.sqrt(12)),
     "ratio of means": Case(cdp.Ratio((UNIT, UNIT), 0.25), pair, 1.0),
     "correlation": Case(cdp.Correlation((UNIT, UNIT), (0.15, 0.1)), pair, 1 / math.sqrt(2)),
+    "variance": Case(cdp.Variance(UNIT), uniform, 1 / 12),
+    "Gini mean difference": Case(cdp.GiniMeanDifference(UNIT), uniform, 1 / 3),
+    # P(X + Y > 0) for X, Y uniform on [−0.4, 0.6]: 1 − 0.8²/2.
+    "Wilcoxon signed rank": Case(
+        cdp.WilcoxonSignedRank((-1, 1)), lambda rng, n: rng.random(n) - 0.4, 0.68
+    ),
+    # The sign of A + C, for A and C alike and symmetric, is that of the larger: A half the time.
+    "Kendall tau": Case(cdp.KendallTau(UNIT), pair, 0.5),
+    "product kernel": Case(cdp.ProductKernel(UNIT), uniform, 0.25),
+    "product kernel, degenerate": Case(
+        cdp.ProductKernel((-0.5, 0.5), degenerate=True), lambda rng, n: rng.random(n) - 0.5, 0.0
+    ),
+    "kernel of order 3": Case(
+        cdp.UStatistic(largest, 3, UNIT, kernel_range=UNIT, vectorized=True), uniform, 0.75
+    ),
     "median": Case(cdp.Median(UNIT), uniform, 0.5),
     "0.9-quantile": Case(cdp.Quantile(0.9, UNIT), uniform, 0.9),
 }

@@ -10,6 +10,15 @@ from confidp.central.statistics.custom import Custom
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.moments import Correlation, Ratio, StandardDeviation
 from confidp.central.statistics.quantile import Median, Quantile
+from confidp.central.statistics.u_finite import FiniteUStatistic
+from confidp.central.statistics.u_kernels import (
+    GiniMeanDifference,
+    KendallTau,
+    Variance,
+    WilcoxonSignedRank,
+)
+from confidp.central.statistics.u_smooth import ProductKernel
+from confidp.central.statistics.u_statistic import UStatistic
 from confidp.errors import BudgetExhausted, ConfidpError, InvalidArgument, LedgerError
 from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
@@ -27,14 +36,21 @@ __all__ = [
     "ConfidpError",
     "Correlation",
     "Custom",
+    "FiniteUStatistic",
+    "GiniMeanDifference",
     "InvalidArgument",
+    "KendallTau",
     "Ledger",
     "LedgerError",
     "Mean",
     "Median",
     "PrivateVariance",
+    "ProductKernel",
     "Quantile",
     "Ratio",
     "StandardDeviation",
+    "UStatistic",
+    "Variance",
+    "WilcoxonSignedRank",
     "confidence_region",
 ]

@@ -66,8 +66,7 @@ class DetteGraw:
 
     **Numerical accounting** is proved in ``hidden_resamples``, for any statistic with a global
     sensitivity. It rests on nobody knowing the indices, so that private runs draw them like noise.
-    The lattices' δ₀ is charged for all B + 1 numbers, at multiplicity m: given the indices, each is
-    within δ₀ of an exact Gaussian mechanism (``docs/lattice_noise.md``).
+    The lattices' δ₀ is charged twice for all B + 1 numbers, at multiplicity m.
 
     **Coverage** is asymptotic in m too, and so poor where m records tell little.
 
@@ -160,9 +159,9 @@ class DetteGrawPlan:
 
     @property
     def lattices(self) -> float:
-        """What the lattices of B + 1 numbers add to δ."""
+        """What the lattices of B + 1 numbers add to δ, at most."""
         most = self.resample.mu * self.resample_size
-        return lattice_delta(max(most, self.center.mu), self.request.n_resamples + 1)
+        return lattice_delta(max(most, self.center.mu), 2 * (self.request.n_resamples + 1))
 
     @property
     def cost(self) -> GDP:

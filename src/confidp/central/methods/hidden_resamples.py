@@ -34,8 +34,11 @@ because G_μ is convex and so the supremum of its tangents. ∎ (The converse ho
 the right, where each is at its largest and least. Losses over Jh count as infinite: one step's
 exactly, a sum's by Chernoff's bound; whatever wraps around adds. H is raised by a relative 1e-10.
 Fourier transforms of length M are taken to be off by 8u·log₂M in ℓ2 norm (u = 2^-53; Higham 2002,
-theorem 24.2, has under 7), which moves δ by at most (B+2)·8u·log₂M·√M: 3e-9 for B = 500, and that
-is added.
+theorem 24.2, has under 7), which moves δ by at most (B+2)·8u·log₂M·√M: 2e-9 for B = 500, and that
+is added; the masses' own rounding is a tenth of it.
+
+**Noise lattices.** Each number is within δ₀ of a Gaussian mechanism given the indices, which raises
+H by ηδ₀. A loss that is infinite with a chance of ηδ₀/(1−H) ≤ 2δ₀ pays for that, as long as η ≤ ⅔.
 """
 
 from __future__ import annotations
