@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test check format table3 lock clean
+.PHONY: help demo test check format table3 coverage methods lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,12 @@ format: $(READY)  ## put the code in the house style
 
 table3: $(READY)  ## Table 3 of the paper at n = 2000, beside what is printed
 	$(BIN)/python papers/one_shot_private_confidence_regions/table_3.py
+
+coverage: $(READY)  ## the coverage atlas of the default interval, resumed where it stopped
+	$(BIN)/python benchmarks/coverage_atlas.py
+
+methods: $(READY)  ## every method with every statistic: coverage and length
+	$(BIN)/python papers/one_shot_private_confidence_regions/every_method.py
 
 lock: $(READY)  ## choose versions anew, with hashes
 	$(BIN)/python -m pip install --quiet uv

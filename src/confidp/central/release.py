@@ -13,7 +13,7 @@ from confidp.central.methods.method import Method, Plan, Request
 from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.region import ConfidenceRegion
 from confidp.central.statistics.mean import Mean
-from confidp.central.statistics.statistic import MeanLike, Statistic
+from confidp.central.statistics.statistic import MeanLike, SmoothFriendly, Statistic
 from confidp.errors import InvalidArgument, InvalidType, integer, level
 from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
@@ -114,7 +114,7 @@ def confidence_region(
     rows = as_rows(data)
     n, columns = rows.shape
     statistic = statistic.for_shape(n, columns)
-    chosen, reason = _choose(method, statistic)
+    chosen, reason = _choose(method, statistic, n, budget)
     plan = _plan(chosen, statistic, Request(n, 1.0, confidence_level, n_resamples), budget)
     rows = fill_missing(rows, check_missing(missing, statistic.bounds))
 
@@ -153,15 +153,20 @@ def _check_method(method: Method | str) -> None:
         raise InvalidType(f"method must be 'auto' or a method, not {type(method).__name__}")
 
 
-def _choose(method: Method | str, statistic: Statistic) -> tuple[Method, str]:
+def _choose(
+    method: Method | str, statistic: Statistic, n: int, budget: GDP | ApproxDP
+) -> tuple[Method, str]:
     """Return the method and the public reason for it."""
     if not isinstance(method, str):
         return method, "chosen by the caller"
     if isinstance(statistic, Mean) and len(statistic.grids) == 1:
         return PrivateVariance(), "auto: the narrowest for a mean, and it counts the privacy noise"
-    if isinstance(statistic, MeanLike):
-        return CRGS(), "auto: the statistic has a small global sensitivity; counts the noise"
-    return CRSS(), "auto: only the statistic's smooth sensitivity is small"
+    if not isinstance(statistic, MeanLike):
+        return CRSS(), "auto: only the statistic's smooth sensitivity is small"
+    faster = statistic.scale(4 * n) > 3 * statistic.scale(n)  # τ_n = n, not √n
+    if faster and isinstance(statistic, SmoothFriendly) and budget.delta > 0:
+        return CRSS(), "auto: at rate n only the statistic's smooth sensitivity is small enough"
+    return CRGS(), "auto: the statistic has a small global sensitivity; counts the noise"
 
 
 def _plan(method: Method, statistic: Statistic, request: Request, budget: GDP | ApproxDP) -> Plan:

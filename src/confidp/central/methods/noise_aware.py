@@ -55,9 +55,10 @@ class NoiseAwarePlan:
     **Floats.** Clipping ‖w_i‖ at 2^31 s_r and Q at 2^30 s_r doesn't widen differences, and bounds
     what relative errors can do. In one dimension the probability is a bivariate normal's, by Owen's
     T, to 1e-13; adding 1e-7·q/s_r to it keeps the argument above and gives a least slope, so that Q
-    is off by at most 1e-6·s_r (and Q at most 1e7 s_r, where it can only be for n beyond 1e10). In d dimensions it is an average over fixed draws of both noises:
-    then Q is an order statistic of ‖w_i + s_c z‖ − s_r z₁, for which the argument holds draw by
-    draw. The sensitivity is raised by twice 3e-6·s_r.
+    is off by at most 1e-6·s_r (and at most 1e7·s_r large, which no data come near). In d dimensions
+    it is an average over fixed draws of both noises: then Q is an order statistic of
+    ‖w_i + s_c z‖ − s_r z₁, for which the argument holds draw by draw. The sensitivity is raised by
+    twice 3e-6·s_r.
     """
 
     statistic: MeanLike
