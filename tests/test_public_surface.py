@@ -29,6 +29,7 @@ PUBLIC = [
     "PrivateVariance",
     "ProductKernel",
     "Quantile",
+    "RankInversion",
     "Ratio",
     "StandardDeviation",
     "UStatistic",

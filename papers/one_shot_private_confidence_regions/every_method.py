@@ -93,6 +93,7 @@ METHODS: dict[str, Any] = {
     "CR-GS, noise-aware, with": cdp.CRGS("with_replacement"),
     "CR-GS, noise-aware, without": cdp.CRGS("without_replacement"),
     "private variance": cdp.PrivateVariance(),
+    "rank inversion": cdp.RankInversion(),
     "CR-SS, with replacement": cdp.CRSS("with_replacement"),
     "CR-SS, without": cdp.CRSS("without_replacement"),
 }

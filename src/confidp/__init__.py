@@ -3,6 +3,7 @@
 from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
 from confidp.central.methods.private_variance import PrivateVariance
+from confidp.central.methods.rank_inversion import RankInversion
 from confidp.central.region import ConfidenceRegion
 from confidp.central.release import confidence_region
 from confidp.central.statistics.clipped_mean import ClippedMean
@@ -47,6 +48,7 @@ __all__ = [
     "PrivateVariance",
     "ProductKernel",
     "Quantile",
+    "RankInversion",
     "Ratio",
     "StandardDeviation",
     "UStatistic",

@@ -160,6 +160,7 @@ def test_a_quantile_takes_a_delta_and_cautions_where_noise_is_not_small(run):
     code, out, _ = run(
         "interval", "t.csv", "--column", "age", "--bounds", "0", "100", "--mu", "1",
         "--delta", "1e-6", "--statistic", "quantile", "--q", "0.9", "--resamples", "20",
+        "--method", "cr-ss",
     )  # fmt: skip
     assert code == 0
     assert "0.9-quantile of age" in out
@@ -214,7 +215,7 @@ BAD = [
     (["t.csv", "--column", "age", *QUICK, "--epsilon", "1"], "a budget must be given"),
     (["t.csv", "--column", "age", *QUICK, "--q", "0.5"], "--q must come with"),
     (["t.csv", "--column", "age", *QUICK, "--statistic", "quantile"], "--q must come with"),
-    (["t.csv", "--column", "age", *QUICK, "--statistic", "median"], "a delta above"),
+    (["t.csv", "--column", "age", *QUICK, "--statistic", "median", "--method", "cr-ss"], "a delta"),
     (["t.csv", "--column", "age", *QUICK, "--sampling", "with_replacement"], "--sampling must"),
     (["t.csv", "--column", "age", *BOUNDS, "--epsilon", "1", "--delta", "0"], "delta must be"),
     (["t.csv", "--column", "age", "--bounds", "100", "0", "--mu", "1"], "bounds must be"),

@@ -11,8 +11,10 @@ from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
 from confidp.central.methods.method import Method, Plan, Request
 from confidp.central.methods.private_variance import PrivateVariance
+from confidp.central.methods.rank_inversion import RankInversion
 from confidp.central.region import ConfidenceRegion
 from confidp.central.statistics.mean import Mean
+from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import MeanLike, SmoothFriendly, Statistic
 from confidp.errors import InvalidArgument, InvalidType, integer, level
 from confidp.privacy.guarantees import GDP, ApproxDP
@@ -161,6 +163,8 @@ def _choose(
         return method, "chosen by the caller"
     if isinstance(statistic, Mean) and len(statistic.grids) == 1:
         return PrivateVariance(), "auto: the narrowest for a mean, and it counts the privacy noise"
+    if isinstance(statistic, Quantile):
+        return RankInversion(), "auto: for a quantile its coverage holds for every distribution"
     if not isinstance(statistic, MeanLike):
         return CRSS(), "auto: only the statistic's smooth sensitivity is small"
     faster = statistic.scale(4 * n) > 3 * statistic.scale(n)  # τ_n = n, not √n

@@ -13,7 +13,7 @@ from confidp.cli.options import budget as budget_of
 from confidp.errors import InvalidArgument
 
 _STATISTICS = ("mean", "median", "quantile")
-_METHODS = ("auto", "private-variance", "cr-gs", "cr-gs-published", "cr-ss")
+_METHODS = ("auto", "private-variance", "rank-inversion", "cr-gs", "cr-gs-published", "cr-ss")
 _SAMPLINGS = ("without_replacement", "with_replacement")
 
 
@@ -124,12 +124,17 @@ def _statistic(
 
 
 def _method(name: str, sampling: str | None) -> Any:
-    from confidp import CRGS, CRSS, PrivateVariance
+    from confidp import CRGS, CRSS, PrivateVariance, RankInversion
 
-    if name in ("auto", "private-variance"):
+    others = {
+        "auto": name,
+        "private-variance": PrivateVariance(),
+        "rank-inversion": RankInversion(),
+    }
+    if name in others:
         if sampling is not None:
             raise InvalidArgument("--sampling must come with a --method that resamples")
-        return name if name == "auto" else PrivateVariance()
+        return others[name]
     sampling = sampling or _SAMPLINGS[0]
     if name == "cr-ss":
         return CRSS(sampling)

@@ -438,7 +438,7 @@ def _continued(cut_off: int, scale: float, randomness: Randomness) -> int:
 
 def _stream(scale: float, randomness: Randomness) -> Iterator[int]:
     while True:
-        yield from _laplace_noise(scale, 32, randomness)  # a batch: calls cost more than draws
+        yield from _laplace_noise(scale, 16, randomness)  # a batch: calls cost more than draws
 
 
 @lru_cache(maxsize=128)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confidp import CRGS, CRSS, GDP, ApproxDP, Mean, Median, confidence_region
+from confidp import CRGS, CRSS, GDP, ApproxDP, Custom, Mean, Median, confidence_region
 from confidp.central.methods.cr_ss import CRSSPlan
 from confidp.central.methods.method import Request
 from confidp.central.resampling import multiplicity
@@ -121,6 +121,7 @@ def test_an_approximate_budget_is_kept_with_half_of_its_delta_for_the_method():
         np.random.default_rng(0).uniform(-1, 1, 300),
         Median(bounds=(-1, 1)),
         budget=ApproxDP(2.0, 1e-6),
+        method=CRSS(),
         n_resamples=20,
         rng=1,
     )
@@ -128,10 +129,16 @@ def test_an_approximate_budget_is_kept_with_half_of_its_delta_for_the_method():
     assert 1.99 < region.spent.epsilon(1e-6) <= 2.0
 
 
-def test_auto_takes_cr_ss_where_there_is_no_global_sensitivity():
+def test_auto_takes_cr_ss_where_there_is_only_a_smooth_sensitivity():
     region = confidence_region(
         np.random.default_rng(0).uniform(-1, 1, 300),
-        Median(bounds=(-1, 1)),
+        Custom(
+            np.median,
+            None,
+            bounds=(-1, 1),
+            smooth_sensitivity=lambda x, beta: 2.0,  # the range: smooth, if not small
+            precision=1e-9,
+        ),
         budget=GDP(4.0, 1e-6),
         n_resamples=20,
     )

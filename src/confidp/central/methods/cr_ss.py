@@ -163,6 +163,8 @@ class CRSSPlan:
             "n is large: coverage is asymptotic and doesn't count the privacy noise, so it falls "
             "short where that noise is not small beside the width",
             "the smooth sensitivity is small on data like these; else the interval is wide",
+            "the statistic has a limit law at its rate: for a quantile, a density near it that "
+            "isn't small, and no heavy ties",
         )
 
     @property

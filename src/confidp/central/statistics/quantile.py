@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.errors import InvalidArgument, real
 
 
@@ -29,7 +30,8 @@ class Quantile:
 
     Notes
     -----
-    Its global sensitivity is the whole range, so it needs a method for smooth sensitivity (CR-SS).
+    Its global sensitivity is the whole range, so it needs a method of its own (`RankInversion`), or
+    one for smooth sensitivity (`CRSS`).
     With x_(i) the i-th smallest, x_(i) = lower for i ≤ 0 and upper for i > N, h = ⌈qN⌉,
 
         S_β = max_{k ≥ 0} e^{−βk} A_k,  A_k = max_{0 ≤ t ≤ k+1} (x_(h+t) − x_(h+t−k−1)),
@@ -73,12 +75,8 @@ class Quantile:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What resampling a quantile needs."""
-        return (
-            "the bounds come from public knowledge, not from this data set",
-            "the values are continuous, with a density near the quantile that isn't small: heavy "
-            "ties there break the interval's coverage",
-        )
+        """What every method needs; resampling needs a density besides."""
+        return (PUBLIC_BOUNDS,)
 
     def for_shape(self, n: int, columns: int) -> Self:
         """Accept one column."""
