@@ -15,7 +15,7 @@ from confidp.central.methods.rank_inversion import RankInversion
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
 
-N, MU, RUNS, OS = 60, 3.0, 1500, Randomness.of(None)
+N, MU, RUNS, OS = 60, 3.0, 1000, Randomness.of(None)
 
 
 @dataclass

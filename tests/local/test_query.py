@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from contextlib import suppress
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
 from fractions import Fraction
@@ -189,9 +190,9 @@ def test_a_device_refuses_a_query_above_its_limit_before_it_looks_at_the_value()
         def __getattribute__(self, name):
             raise AssertionError("looked at")
 
-    with pytest.raises(InvalidArgument, match="epsilon_limit = 0.99"):
+    with pytest.raises(InvalidArgument, match=r"epsilon_limit = 0\.99"):
         QUERY.privatize(Untouchable(), epsilon_limit=0.99)
-    with pytest.raises(InvalidArgument, match="mu_limit = 0.5"):
+    with pytest.raises(InvalidArgument, match=r"mu_limit = 0\.5"):
         QUERY.privatize(Untouchable(), mu_limit=0.5)
     assert QUERY.privatize(0.0, epsilon_limit=1.0, mu_limit=1.3).value in range(4)
     with pytest.raises(InvalidArgument, match="epsilon must be"):
@@ -303,10 +304,6 @@ def test_every_kind_of_query_survives_json(query):
     assert Query.from_json(loose) == query
 
 
-def with_weights(query, *rows):
-    return Query(query.cuts, Channel(rows), epsilon=30.0)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -350,7 +347,7 @@ def with_weights(query, *rows):
         (edited(QUERY, weights=[[QUARTER * 1.0] * 4] * 4), "whole numbers"),
         (edited(QUERY, weights=[[10**4000, QUARTER]] * 4), "sum to"),
         (edited(QUERY, weights=[[1] * 2000] * 4), "1024 columns"),
-        (edited(QUERY, weights=[[TOTAL]] * 100_000), "256 rows"),
+        (edited(QUERY, weights=[[TOTAL]] * 10_000), "256 rows"),
     ],
 )
 def test_a_text_that_is_no_sound_query_is_refused(text, message):
@@ -413,10 +410,8 @@ json_values = st.recursive(
 
 @given(st.sampled_from(sorted(json.loads(QUERY.to_json()))), json_values)
 def test_any_other_value_under_any_key_is_refused_or_the_same(key, value):
-    try:
+    with suppress(ConfidpError):
         assert Query.from_json(edited(QUERY, **{key: value})) == QUERY
-    except ConfidpError:
-        pass
 
 
 GOOD = {"query_id": "ab" * 32, "value": 0, "report_id": "cd" * 16}

@@ -254,6 +254,10 @@ class Population(ABC):
         """Return `size` draws of θ."""
         return np.stack([prior.sample(size, rng) for prior in self.priors], axis=1)
 
+    def middle(self) -> Array:
+        """Return a θ in the middle of the prior: each parameter's median, by a fixed sample."""
+        return np.asarray(np.median(self.sample_prior(10_001, np.random.default_rng(0)), axis=0))
+
     def check(self, theta: Sequence[float] | Array) -> Array:
         """Return one θ as an array, or raise naming the parameter that is out of range."""
         point = np.asarray(theta, dtype=np.float64).reshape(-1)

@@ -158,6 +158,11 @@ class Posterior:
         return np.asarray(np.sqrt(weights @ (theta - weights @ theta) ** 2))
 
     @property
+    def middle(self) -> Array:
+        """The mean in unconstrained coordinates: steady even where the tails of θ are heavy."""
+        return self.population.natural(self.weights @ self.particles)
+
+    @property
     def samples(self) -> Array:
         """N equally weighted θ; the same ones at every look."""
         return self.theta[_systematic(self.weights, 0.5)]
@@ -263,7 +268,7 @@ def save(path: str | Path, posterior: Posterior, rng: np.random.Generator) -> No
 def load(path: str | Path) -> tuple[Posterior, np.random.Generator]:
     """Return what `save` wrote. Plain arrays and JSON: nothing in the file is executed."""
     header, arrays = read_arrays(path)
-    with _reading(path):
+    with reading(path):
         return posterior_from_arrays(header["posterior"], arrays), generator(header["generator"])
 
 
@@ -326,7 +331,7 @@ def write_arrays(
 
 def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the header and arrays that `write_arrays` wrote, without unpickling anything."""
-    with _reading(path), np.load(Path(path), allow_pickle=False) as file:
+    with reading(path), np.load(Path(path), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes())
         return dict(header), arrays
@@ -342,7 +347,8 @@ def generator(state: Mapping[str, Any]) -> np.random.Generator:
 
 
 @contextmanager
-def _reading(path: str | Path) -> Iterator[None]:
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what a damaged file makes fail into one error that names it."""
     try:
         yield
     except (KeyError, TypeError, ValueError, EOFError, StopIteration, BadZipFile) as error:

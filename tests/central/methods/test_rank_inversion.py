@@ -26,7 +26,7 @@ def plan_for(n, *, q=0.5, bounds=(0, 1), mu=1.0, level=0.9, resolution=None) -> 
 
 
 @given(st.floats(1e-3, 1e3), st.integers(2, 10**6))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 def test_all_counts_that_may_be_asked_stay_within_the_budget_and_near_it(mu, n):
     plan = plan_for(n, mu=mu)
     spent = sum(2 * count * Fraction(m.mu) ** 2 for m, count in plan.asks)
@@ -110,7 +110,7 @@ def test_with_no_noise_to_speak_of_it_is_the_order_statistic_interval():
     rng = np.random.default_rng(6)
     data = rng.random(1001)
     region = confidence_region(
-        data, Median((0, 1)), budget=GDP(1e6), confidence_level=0.9, method=RankInversion()
+        data, Median((0, 1)), budget=GDP(1e6), confidence_level=0.9, method=RankInversion(), rng=9
     )
     ordered = np.sort(data)
     below = int(stats.binom.ppf(0.05, 1001, 0.5))  # P(N < below) < 0.05 ≤ P(N ≤ below)
@@ -131,7 +131,7 @@ def test_at_mu_1_it_is_a_fraction_of_the_width_of_a_region_by_smooth_sensitivity
 def test_ends_that_are_half_a_step_wider_hold_the_quantile_of_whole_numbers():
     ages = np.full(500, 40.0)
     region = confidence_region(
-        ages, Median((0, 100), resolution=1), budget=GDP(2.0), method=RankInversion()
+        ages, Median((0, 100), resolution=1), budget=GDP(2.0), method=RankInversion(), rng=4
     )
     assert region.interval == (39.5, 40.5)
     assert region.contains(40)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,7 @@ def _counter(ordered: NDArray[np.int64]) -> Callable[[int], int]:
     return lambda x: int(np.searchsorted(ordered, x, side="left"))
 
 
+@lru_cache(maxsize=64)  # of public settings
 def _asks(n: int, budget: float, levels: int) -> list[tuple[float, int]]:
     """Return scales from coarse to fine and how often each may be asked, Σ count/σ² = `budget`."""
 
@@ -207,6 +209,7 @@ def _asks(n: int, budget: float, levels: int) -> list[tuple[float, int]]:
     return ladder(high)
 
 
+@lru_cache(maxsize=64)  # of public settings
 def _threshold(n: int, q: float, miss: float, asks: Asks) -> float:
     """Return the largest t at which a point above the quantile is believed with `miss` at most."""
     # Twelve standard deviations hold all but 1e-30; what is left out counts as a miss.
