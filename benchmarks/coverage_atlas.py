@@ -1,13 +1,15 @@
 """The coverage atlas: does the default interval cover what it says, and how wide is it?
 
-Every cell is a statistic, a distribution, n, μ, a level and a method; 2000 data sets each. Beside
-private coverage and width stand those of the non-private t interval on the same data, and the floor
-2z√(σ²/n + (R/(nμ))²) that no Gaussian-noised mean can go under::
+Every cell is a statistic, a population, n, μ, a level and a method. Beside private coverage and
+width stand those of the non-private interval on the same data (Student's t for means, order
+statistics for quantiles) and, for means, the floor 2z√(σ²/n + (R/(nμ))²) that no Gaussian-noised
+mean can go under::
 
-    python benchmarks/coverage_atlas.py [--n 100 200 500 2000] [--level 0.9] [--data-sets 2000]
+    python benchmarks/coverage_atlas.py [--statistic mean quantile] [--n 100 200 500 2000]
+                                        [--level 0.9] [--data-sets 2000]
 
 Finished cells are appended to coverage_atlas.csv and skipped by the next run, so it resumes. Noise
-is seeded: nothing here is private data. So far: means of one column.
+is seeded: nothing here is private data.
 """
 
 from __future__ import annotations
@@ -37,17 +39,18 @@ EARNINGS = HERE.parent / "examples" / "data" / "cps_earnings.csv"
 SEED = 20261130
 SIZES = (100, 200, 500, 2000)
 BUDGETS = (0.1, 0.25, 0.5, 1.0, 2.0, 8.0)
-METHODS: dict[str, Any] = {"private variance": cdp.PrivateVariance()}
+Draw = Callable[[np.random.Generator, int], NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
 class Population:
-    """What data are drawn from: its public bounds, its mean and its standard deviation."""
+    """What data are drawn from, with public bounds; what is estimated, and its true value."""
 
-    draw: Callable[[np.random.Generator, int], NDArray[np.floating[Any]]]
+    draw: Draw
     bounds: tuple[float, float]
-    mean: float
-    sd: float
+    truth: float
+    sd: float = math.nan  # for means
+    q: float = math.nan  # for quantiles
 
 
 @cache
@@ -67,52 +70,138 @@ def clipped_lognormal() -> tuple[float, float]:
     return moment(1), math.sqrt(moment(2) - moment(1) ** 2)
 
 
-POPULATIONS = {
-    "uniform": Population(lambda r, n: r.random(n), (0, 1), 0.5, 1 / math.sqrt(12)),
-    "bernoulli 0.05": Population(
-        lambda r, n: (r.random(n) < 0.05) * 1.0, (0, 1), 0.05, math.sqrt(0.05 * 0.95)
-    ),
-    "bernoulli 0.5": Population(lambda r, n: (r.random(n) < 0.5) * 1.0, (0, 1), 0.5, 0.5),
-    "lognormal to 20": Population(
-        lambda r, n: np.minimum(np.exp(r.standard_normal(n)), 20), (0, 20), *clipped_lognormal()
-    ),
-    "beta(0.5, 0.5)": Population(lambda r, n: r.beta(0.5, 0.5, n), (0, 1), 0.5, math.sqrt(1 / 8)),
-    "earnings": Population(
-        lambda r, n: r.choice(earnings(), n),
-        (0, 30_000),
-        float(earnings().mean()),
-        float(earnings().std()),
-    ),
+def two_clusters(share: float) -> Draw:
+    """Return two tight clusters with F(gap) = `share`."""
+    return lambda r, n: np.where(r.random(n) < share, 0.2, 0.8) + 1e-3 * r.random(n)
+
+
+def cluster_median(share: float) -> float:
+    """Return the median of two tight clusters."""
+    return 0.2 + 1e-3 * 0.5 / share if share > 0.5 else 0.8 + 1e-3 * (0.5 - share) / (1 - share)
+
+
+def atom_at_zero(r: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Draw 0 with probability 0.505, and else uniformly from 0 to 77."""
+    return np.where(r.random(n) < 0.505, 0.0, 77 * r.random(n))
+
+
+def lognormal(r: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Draw min(exp(Z), 20)."""
+    return np.minimum(np.exp(r.standard_normal(n)), 20)
+
+
+def drawn_earnings(r: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Draw from the shipped table with replacement."""
+    return r.choice(earnings(), n)
+
+
+def means() -> dict[str, Population]:
+    """Return the populations whose mean is estimated."""
+    mean, sd = clipped_lognormal()
+    shipped = earnings()
+    return {
+        "uniform": Population(lambda r, n: r.random(n), (0, 1), 0.5, 1 / math.sqrt(12)),
+        "bernoulli 0.05": Population(
+            lambda r, n: (r.random(n) < 0.05) * 1.0, (0, 1), 0.05, math.sqrt(0.05 * 0.95)
+        ),
+        "bernoulli 0.5": Population(lambda r, n: (r.random(n) < 0.5) * 1.0, (0, 1), 0.5, 0.5),
+        "lognormal to 20": Population(lognormal, (0, 20), mean, sd),
+        "beta(0.5, 0.5)": Population(
+            lambda r, n: r.beta(0.5, 0.5, n), (0, 1), 0.5, math.sqrt(1 / 8)
+        ),
+        "earnings": Population(
+            drawn_earnings, (0, 30_000), float(shipped.mean()), float(shipped.std())
+        ),
+    }
+
+
+def quantiles() -> dict[str, Population]:
+    """Return the populations whose quantile is estimated, the hard ones included."""
+    ordered = np.sort(earnings())
+    uniform = {
+        f"uniform, q = {q}": Population(lambda r, n: r.random(n), (0, 1), q, q=q)
+        for q in (0.01, 0.1, 0.25, 0.5, 0.9, 0.99)
+    }
+    clusters = {
+        f"clusters, F(gap) = {share}": Population(
+            two_clusters(share), (0, 1), cluster_median(share), q=0.5
+        )
+        for share in (0.499, 0.501, 0.51, 0.52)
+    }
+    return {
+        **uniform,
+        **clusters,
+        "lognormal to 20, q = 0.5": Population(lognormal, (0, 20), 1.0, q=0.5),
+        "earnings, q = 0.5": Population(
+            drawn_earnings, (0, 30_000), float(ordered[math.ceil(0.5 * len(ordered)) - 1]), q=0.5
+        ),
+        "earnings, q = 0.9, top code": Population(
+            drawn_earnings, (0, 30_000), float(ordered[math.ceil(0.9 * len(ordered)) - 1]), q=0.9
+        ),
+        "atom of 0.505 at 0": Population(atom_at_zero, (0, 77), 0.0, q=0.5),
+        "bounds 1000 times too wide, q = 0.9": Population(
+            lambda r, n: r.random(n), (-500, 500), 0.9, q=0.9
+        ),
+    }
+
+
+STUDIES = {"mean": means, "quantile": quantiles}
+METHODS: dict[str, dict[str, Any]] = {
+    "mean": {"private variance": cdp.PrivateVariance()},
+    "quantile": {"rank inversion": cdp.RankInversion()},
 }
 
 
-def run_cell(name: str, n: int, mu: float, level: float, method: str, data_sets: int) -> Any:
+def without_privacy(
+    population: Population, data: NDArray[np.floating[Any]], level: float
+) -> tuple[float, float]:
+    """Return the non-private interval on the same data."""
+    n, miss = len(data), (1 - level) / 2
+    if math.isnan(population.q):
+        t = stats.t.isf(miss, n - 1) * data.std(ddof=1) / math.sqrt(n)
+        return float(data.mean() - t), float(data.mean() + t)
+    ordered = np.sort(data)
+    below = int(stats.binom.ppf(miss, n, population.q))
+    above = int(stats.binom.ppf(miss, n, 1 - population.q))
+    low = ordered[below - 1] if below else population.bounds[0]
+    high = ordered[n - above] if above else population.bounds[1]
+    return float(low), float(high)
+
+
+def run_cell(
+    statistic: str, name: str, n: int, mu: float, level: float, method: str, data_sets: int
+) -> dict[str, Any]:
     """Run one cell; its seed is its own."""
-    population = POPULATIONS[name]
+    population = STUDIES[statistic]()[name]
+    estimand: Any = (
+        cdp.Mean(population.bounds)
+        if statistic == "mean"
+        else cdp.Quantile(population.q, population.bounds)
+    )
     key = zlib.crc32(f"{name} {n} {mu:g} {level:g} {method}".encode())
     rng = np.random.default_rng([SEED, key])
-    covered = t_covered = 0
-    width = t_width = 0.0
+    covered = reference_covered = 0
+    width = reference_width = 0.0
     for _ in range(data_sets):
         data = population.draw(rng, n)
         region = cdp.confidence_region(
             data,
-            cdp.Mean(population.bounds),
+            estimand,
             budget=cdp.GDP(mu),
             confidence_level=level,
-            method=METHODS[method],
+            method=METHODS[statistic][method],
             rng=rng,
         )
-        t = stats.t.isf((1 - level) / 2, n - 1) * data.std(ddof=1) / math.sqrt(n)
-        covered += region.contains(population.mean)
-        t_covered += abs(data.mean() - population.mean) < t
+        low, high = without_privacy(population, data, level)
+        covered += region.contains(population.truth)
+        reference_covered += low <= population.truth <= high
         width += 2 * region.radius / data_sets
-        t_width += 2 * t / data_sets
-    low, high = stats.binomtest(covered, data_sets).proportion_ci(0.95, method="exact")
+        reference_width += (high - low) / data_sets
+    lower, upper = stats.binomtest(covered, data_sets).proportion_ci(0.95, method="exact")
     noise = (population.bounds[1] - population.bounds[0]) / (n * mu)
     floor = 2 * stats.norm.isf((1 - level) / 2) * math.hypot(population.sd / math.sqrt(n), noise)
     return {
-        "statistic": "mean",
+        "statistic": statistic,
         "population": name,
         "n": n,
         "mu": mu,
@@ -120,11 +209,11 @@ def run_cell(name: str, n: int, mu: float, level: float, method: str, data_sets:
         "method": method,
         "data_sets": data_sets,
         "coverage": f"{covered / data_sets:.4f}",
-        "coverage_low": f"{low:.4f}",
-        "coverage_high": f"{high:.4f}",
-        "t_coverage": f"{t_covered / data_sets:.4f}",
-        "width_over_t": f"{width / t_width:.4f}" if t_width else "",
-        "width_over_floor": f"{width / floor:.4f}",
+        "coverage_low": f"{lower:.4f}",
+        "coverage_high": f"{upper:.4f}",
+        "reference_coverage": f"{reference_covered / data_sets:.4f}",
+        "width_over_reference": f"{width / reference_width:.4f}" if reference_width else "",
+        "width_over_floor": "" if math.isnan(floor) else f"{width / floor:.4f}",
         "seed": SEED,
         "versions": f"confidp {cdp.__version__}; numpy {np.__version__}",
         "command": "coverage_atlas.py",
@@ -134,32 +223,34 @@ def run_cell(name: str, n: int, mu: float, level: float, method: str, data_sets:
 def main() -> None:
     """Run what is missing and append it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--statistic", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--n", nargs="+", type=int, default=SIZES)
     parser.add_argument("--level", nargs="+", type=float, default=[0.9])
     parser.add_argument("--data-sets", type=int, default=2000)
     options = parser.parse_args()
-    columns = ("population", "n", "mu", "level", "method", "data_sets")
+    columns = ("statistic", "population", "n", "mu", "level", "method", "data_sets")
     done: set[tuple[str, ...]] = set()
     if RESULTS.exists():
         with RESULTS.open() as lines:
             done = {tuple(row[c] for c in columns) for row in csv.DictReader(lines)}
-    for name, n, mu, level, method in product(
-        POPULATIONS, options.n, BUDGETS, options.level, METHODS
-    ):
-        if tuple(map(str, (name, n, mu, level, method, options.data_sets))) in done:
-            continue
-        row = run_cell(name, n, mu, level, method, options.data_sets)
-        new = not RESULTS.exists()
-        with RESULTS.open("a", newline="") as out:
-            writer = csv.DictWriter(out, list(row), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
-        print(
-            "{population:16} n={n:<5} mu={mu:<5} {method}: coverage {coverage} (t {t_coverage}), "
-            "width over t {width_over_t}, over floor {width_over_floor}".format(**row),
-            file=sys.stderr,
-        )
+    for statistic in options.statistic:
+        cells = product(STUDIES[statistic](), options.n, BUDGETS, options.level, METHODS[statistic])
+        for name, n, mu, level, method in cells:
+            key = (statistic, name, n, mu, level, method, options.data_sets)
+            if tuple(map(str, key)) in done:
+                continue
+            row = run_cell(statistic, name, n, mu, level, method, options.data_sets)
+            new = not RESULTS.exists()
+            with RESULTS.open("a", newline="") as out:
+                writer = csv.DictWriter(out, list(row), lineterminator="\n")
+                if new:
+                    writer.writeheader()
+                writer.writerow(row)
+            print(
+                "{population:36} n={n:<5} mu={mu:<5} {method}: coverage {coverage} (non-private "
+                "{reference_coverage}), width over it {width_over_reference}".format(**row),
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":

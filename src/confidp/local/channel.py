@@ -79,8 +79,9 @@ class Channel:
 
         Small weights are rounded up, and what that adds is taken from the row's largest. No
         weight ends up below 1 unless its whole column is 0. With E the rational lower bound of
-        e^ε, column y gets the range [w, ⌊E w⌋] with w its least probability rounded up (where all sum to
-        at most 2^32; else the largest w gives way), and no weight leaves its range: any two of a column then have a ratio of at most E ≤ e^ε.
+        e^ε, column y gets the range [w, ⌊E w⌋], with w its least probability rounded up (the
+        largest w gives way where they sum to over 2^32). No weight leaves its range, so any two
+        of a column have a ratio of at most E ≤ e^ε.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from scipy import optimize, special
 
 from confidp.errors import InvalidArgument, integer, real
 from confidp.local import mechanisms
-from confidp.local.channel import EPSILON_CAP, TOTAL
+from confidp.local.channel import EPSILON_CAP, TOTAL, Channel
 from confidp.local.population import Population
 from confidp.local.query import Query
 
@@ -223,11 +223,11 @@ class Response:
 
     def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
         """Return cut points and matrix."""
-        return np.array(knots), randomised_response(self.cells, self.epsilon)
+        return np.array(knots), _matrix(self)
 
     def query(self, knots: tuple[float, ...]) -> Query:
         """Return the query."""
-        return mechanisms.response(knots, self.epsilon)
+        return Query(knots, _channel(self), epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +250,11 @@ class GaussianResponse:
 
     def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
         """Return cut points and matrix."""
-        return Response(self.cells, response_epsilon(self.mu, self.cells)).build(knots)
+        return np.array(knots), _matrix(self)
 
     def query(self, knots: tuple[float, ...]) -> Query:
         """Return the query, whose weights `Query` proves to be μ-GDP."""
-        asked = mechanisms.response(knots, response_epsilon(self.mu, self.cells))
-        return Query(asked.cuts, asked.channel, mu=self.mu)
+        return Query(knots, _channel(self), mu=self.mu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +271,11 @@ class TruncatedLaplace:
 
     def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
         """Return cut points and matrix."""
-        return _grid(knots, self.steps), _unit_matrix(self)
+        return _grid(knots, self.steps), _matrix(self)
 
     def query(self, knots: tuple[float, ...]) -> Query:
         """Return the query."""
-        low, high = knots
-        return mechanisms.truncated_laplace(low, high, self.epsilon, self.steps)
+        return Query(tuple(_grid(knots, self.steps).tolist()), _channel(self), epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +293,11 @@ class TruncatedGaussian:
 
     def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
         """Return cut points and matrix."""
-        return _grid(knots, self.steps), _unit_matrix(self)
+        return _grid(knots, self.steps), _matrix(self)
 
     def query(self, knots: tuple[float, ...]) -> Query:
         """Return the query."""
-        low, high = knots
-        return mechanisms.truncated_gaussian(low, high, self.mu, self.steps, self.outputs)
+        return Query(tuple(_grid(knots, self.steps).tolist()), _channel(self), mu=self.mu)
 
 
 def _grid(knots: tuple[float, ...], steps: int) -> Array:
@@ -309,9 +306,24 @@ def _grid(knots: tuple[float, ...], steps: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _unit_matrix(mechanism: TruncatedLaplace | TruncatedGaussian) -> Array:
-    """Return the matrix, which doesn't depend on where the interval is."""
-    matrix = np.array(mechanism.query((0.0, 1.0)).channel.weights) / TOTAL
+def _channel(
+    mechanism: Response | GaussianResponse | TruncatedLaplace | TruncatedGaussian,
+) -> Channel:
+    """Return the exact channel, which doesn't depend on where the knots are."""
+    match mechanism:
+        case Response(cells, epsilon):
+            return mechanisms.response(range(cells - 1), epsilon).channel
+        case GaussianResponse(cells, mu):
+            return mechanisms.response(range(cells - 1), response_epsilon(mu, cells)).channel
+        case TruncatedLaplace(epsilon, steps):
+            return mechanisms.truncated_laplace(0.0, 1.0, epsilon, steps).channel
+        case TruncatedGaussian(mu, steps, outputs):
+            return mechanisms.truncated_gaussian(0.0, 1.0, mu, steps, outputs).channel
+
+
+@lru_cache(maxsize=256)
+def _matrix(mechanism: Response | GaussianResponse | TruncatedLaplace | TruncatedGaussian) -> Array:
+    matrix = np.array(_channel(mechanism).weights) / TOTAL
     matrix.flags.writeable = False
     return matrix
 
