@@ -93,14 +93,15 @@ def test_a_block_is_enough_at_the_first_radius_with_more_than_the_level_inside()
         def simulate(self, block, counts, rng):
             assert counts.shape == (100, len(block))
             assert (counts.sum(axis=1) == 2000).all()  # resamples have the size of the data
-            return 0.5 + np.arange(100) * plan.step / 10 * np.where(np.arange(100) % 2, 1, -1)
+            places = np.arange(100)
+            return 0.5 + (places + 0.5) * plan.step / 10 * np.where(places % 2, 1, -1)
 
     block = np.full((153, 1), plan.statistic.encode(np.array([[0.5]]))[0, 0])
     fixed = BLBQuantPlan(
         plan.statistic, plan.request, Fixed(), plan.search, 13, 100, plan.step, plan.n_steps
     )
-    # 90 of 100 lie within 8.9 steps, and 91 within 9.0: over 0.9 first at step 9.
-    assert fixed._enough(block, np.random.default_rng(1)) in (9.0, 10.0)
+    # 90 of 100 lie within 8.95 steps, and 91 within 9.05: over 0.9 first at step 10.
+    assert fixed._enough(block, np.random.default_rng(1)) == 10
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["mean", "median"]))
@@ -134,7 +135,7 @@ def test_simulated_estimates_spread_as_the_final_one_will(kind):
     n, rng = 300, np.random.default_rng(5)
     statistic = Mean((0, 1)) if kind == "mean" else Median((0, 1), resolution=0.01)
     statistic = statistic.for_shape(n, 1)
-    estimator = private_estimator(statistic, n, 2.0)
+    estimator = private_estimator(statistic, n, 0.2)  # so little that most of it is noise
     block = statistic.encode(rng.random((40, 1)))
     counts = rng.multinomial(n, np.full(40, 1 / 40), size=3000)
     simulated = estimator.simulate(block, counts, rng)

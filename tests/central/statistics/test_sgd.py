@@ -230,7 +230,9 @@ def moved_at(statistic, n, where):
 
 def test_the_sensitivity_is_attained_where_steps_are_linear():
     statistic = shortest(shift=1e3, exponent=0.7)
-    assert 0.99 < max(moved_at(statistic, 400, where) for where in range(400)) * 1.01 < 1 + 1e-6
+    assert (
+        0.99 < max(moved_at(statistic, 400, where) for where in range(0, 400, 9)) * 1.01 < 1 + 1e-6
+    )
 
 
 def test_the_papers_sensitivity_is_approached_too():
@@ -288,7 +290,7 @@ def test_the_sensitivity_is_the_recursion_in_exact_numbers_rounded_up():
     "statistic", [AveragedSGD.logistic(0.1), AveragedSGD.logistic(1e-3), quadratic()], ids=named
 )
 def test_the_rounding_is_small_beside_the_sensitivity(statistic):
-    for n in (1, 1000, 1_000_000):
+    for n in (1, 1000, 300_000):
         assert 0 < statistic.rounding(n) <= statistic.sensitivity(n) / 1000
 
 
@@ -484,14 +486,14 @@ def test_the_region_covers_the_regularised_minimiser_of_the_population():
     target = minimize(
         lambda w: np.logaddexp(0, -records @ w).mean() + 0.25 * w @ w, np.zeros(3), tol=1e-10
     ).x
-    rng, runs, covered = np.random.default_rng(5), 40, 0
+    rng, runs, covered = np.random.default_rng(5), 30, 0
     for _ in range(runs):
         region = confidence_region(
-            table[rng.integers(0, 2000, 2000)],
+            table[rng.integers(0, 2000, 1500)],
             statistic,
             budget=GDP(8.0),
             confidence_level=0.9,
-            method=CRGS(resample_size=300),
+            method=CRGS(resample_size=200),
             n_resamples=100,
             rng=rng,
         )

@@ -28,7 +28,6 @@ from confidp.randomness import Randomness
 
 # How a bisection asks. Chosen once by simulation on uniform data (n = 2000, μ from 0.25 to 1),
 # where they are within a few percent of the best of their kind; validity doesn't depend on them.
-_COARSEST = 1 / 8  # the first scale of noise, in shares of n
 _RATIO = 2  # between one scale and the next
 _ASKS = 3  # at each scale between the first and the last
 _LAST_ASKS = 6
@@ -48,7 +47,7 @@ class RankInversion:
 
     Notes
     -----
-    **How it asks.** A count is asked first with coarse noise, of scale n/8; it is believed if it is
+    **How it asks.** A count is asked first with coarse noise (`_asks`); it is believed if it is
     far from t (4 scales under, or 1.5 over), and asked again at half the noise if not. From then on
     the finer scale is used, at most 3 times, and the finest at most 6 times, where the bisection
     ends.
@@ -82,7 +81,8 @@ class RankInversion:
         if not isinstance(statistic, Quantile):
             raise unsuitable("RankInversion", "a quantile of one column", statistic)
         levels = (statistic.grid.cells + 1).bit_length()  # a bisection of the grid needs no more
-        asks = _asks(request.n, request.mu**2 / 2, levels)
+        tail = request.n * min(statistic.q, 1 - statistic.q)
+        asks = _asks(request.n, tail, request.mu**2 / 2, levels)
         # Rounded so that both sides together stay within μ².
         budget = Fraction(request.mu) ** 2 / 2
         wanted = sum(count / Fraction(scale) ** 2 for scale, count in asks)
@@ -186,14 +186,19 @@ def _counter(ordered: NDArray[np.int64]) -> Callable[[int], int]:
 
 
 @lru_cache(maxsize=64)  # of public settings
-def _asks(n: int, budget: float, levels: int) -> list[tuple[float, int]]:
-    """Return scales from coarse to fine and how often each may be asked, Σ count/σ² = `budget`."""
+def _asks(n: int, tail: float, budget: float, levels: int) -> list[tuple[float, int]]:
+    """Return scales from coarse to fine and how often each may be asked, Σ count/σ² ≤ `budget`.
+
+    A coarse scale of tail/6 believes counts of 0 and n, so that empty range costs nothing finer;
+    where the budget doesn't allow that at every level, a coarser one leaves more for the rest.
+    """
+    coarsest = tail / 6 if tail / 6 > math.sqrt(levels / budget) else n / 8
 
     def ladder(finest: float) -> list[tuple[float, int]]:
         scales = [finest]
-        while scales[-1] * _RATIO < n * _COARSEST:
+        while scales[-1] * _RATIO < coarsest:
             scales.append(scales[-1] * _RATIO)
-        scales = [max(n * _COARSEST, scales[-1]), *reversed(scales[:-1])]
+        scales = [max(coarsest, scales[-1]), *reversed(scales[:-1])]
         if len(scales) == 1:  # so little budget that there is but one scale
             return [(scales[0], levels)]
         between = [(scale, _ASKS) for scale in scales[1:-1]]
@@ -202,7 +207,7 @@ def _asks(n: int, budget: float, levels: int) -> list[tuple[float, int]]:
     def price(finest: float) -> float:
         return sum(count / scale**2 for scale, count in ladder(finest))
 
-    low, high = 1e-9, 2 * math.sqrt(levels / budget) + n
+    low, high = 1e-9, 2 * math.sqrt(levels / budget) + coarsest
     for _ in range(200):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if price(middle) <= budget else (middle, high)
