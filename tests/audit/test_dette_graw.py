@@ -1,8 +1,8 @@
 """Attacks on Dette-Graw: asymptotic accounting's claim fails, numerical accounting's holds.
 
-All zeros, or one 1 among them: a resample that holds the 1 lies Δ_m above the others. Attacks run on
-the real noise and indices where a sound mechanism must withstand them, and with a fixed seed where
-they must find something.
+All zeros, or one 1 among them: a resample that holds the 1 lies Δ_m above the others. Attacks run
+on the real noise and indices where a sound mechanism must withstand them, and with a fixed seed
+where they must find something.
 """
 
 from dataclasses import replace
@@ -92,7 +92,7 @@ def numerical_leak(plan, runs: int, seed=SEED) -> float:
 
 def test_numerical_accounting_leaks_no_more_than_mu():
     plan = plan_for(DetteGraw(), n=60, mu=3.0, n_resamples=10)
-    assert numerical_leak(plan, 1500, seed=None) <= 3.0
+    assert numerical_leak(plan, 1000, seed=None) <= 3.0
     assert 1.0 < numerical_leak(plan, 1500) <= 3.0
 
 
@@ -104,4 +104,4 @@ def test_a_third_of_the_noise_is_caught():
         resample=GaussianMechanism(Fraction(1, 6) / 3, plan.resample.mu, 10),
     )
     assert plan.resample_size == 6
-    assert numerical_leak(broken, 600) > 3.0
+    assert numerical_leak(broken, 2000) > 3.0
