@@ -11,10 +11,11 @@ from confidp.central.region import ConfidenceRegion
 from confidp.central.release import confidence_region
 from confidp.central.statistics.clipped_mean import ClippedMean
 from confidp.central.statistics.custom import Custom
-from confidp.central.statistics.m_estimator import ERM, HuberERM, LogisticERM
+from confidp.central.statistics.m_estimator import ERM
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.moments import Correlation, Ratio, StandardDeviation
 from confidp.central.statistics.quantile import Median, Quantile
+from confidp.central.statistics.regression import HuberERM, LogisticERM
 from confidp.central.statistics.sgd import AveragedSGD
 from confidp.central.statistics.u_finite import FiniteUStatistic
 from confidp.central.statistics.u_kernels import (

@@ -246,13 +246,19 @@ class Population(ABC):
         return np.asarray(z[..., positive].sum(axis=-1))
 
     def log_prior(self, z: Array) -> Array:
-        """Return the log prior density of unconstrained coordinates, −∞ where not finite."""
+        """Return the log prior density of unconstrained coordinates, −∞ where not finite.
+
+        Also −∞ where a logarithm is beyond the limit that `natural` clips to: clipped parameters
+        with a Jacobian that goes on growing would make the density grow for ever.
+        """
         theta = self.natural(z)
         with np.errstate(all="ignore"):
             total = self.log_jacobian(z)
             for i, prior in enumerate(self.priors):
                 total = total + prior.log_density(theta[..., i])
-        return np.where(np.isfinite(z).all(axis=-1) & ~np.isnan(total), total, -np.inf)
+        logarithms = z[..., [prior.positive for prior in self.priors]]
+        inside = np.isfinite(z).all(axis=-1) & (np.abs(logarithms) <= _LOG_LIMIT).all(axis=-1)
+        return np.where(inside & ~np.isnan(total), total, -np.inf)
 
     def sample_prior(self, size: int, rng: np.random.Generator) -> Array:
         """Return `size` draws of θ."""

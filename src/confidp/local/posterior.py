@@ -6,7 +6,7 @@ pool into counts, which are sufficient: the cost of a move depends on the number
 queries, not of reports.
 
 A batch is added in steps, as powers φ of its likelihood that rise from 0 to 1: each step is the
-longest that keeps the effective sample size at a quarter of the particles. One report is nearly
+longest that keeps half of the effective sample size. One report is nearly
 always one step; a billion at once take some dozens, and the particles follow.
 """
 
@@ -37,7 +37,7 @@ from confidp.local.population import (
 Array = NDArray[np.float64]
 
 _RESAMPLE = 1 / 2  # resample and move below this share of effective particles
-_STEP = 1 / 4  # a step keeps at least this share
+_STEP = 1 / 2  # a step keeps at least this share of the effective sample size
 _ACCEPTED = 2.0  # move until particles have moved this often on average
 _MOVES = 12  # but no longer than this
 _TARGET = 0.3  # acceptance the proposal's size is adapted to
@@ -465,7 +465,7 @@ def _longest_step(log_weights: Array, fresh: Array, room: float) -> float:
     among the others. Bisection of the logarithm: the power may be 1e-12.
     """
     alive = _effective(np.where(np.isfinite(fresh), log_weights, -np.inf))
-    enough = min(_STEP * len(log_weights), alive / 2)
+    enough = _STEP * alive
     if _effective(log_weights + room * fresh) >= enough:
         return room
     low, high = -80.0, 0.0

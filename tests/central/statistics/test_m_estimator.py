@@ -13,7 +13,8 @@ from scipy.stats import binom
 
 from confidp import CRGS, GDP, confidence_region
 from confidp.central.statistics import m_estimator
-from confidp.central.statistics.m_estimator import ERM, HuberERM, LogisticERM
+from confidp.central.statistics.m_estimator import ERM
+from confidp.central.statistics.regression import HuberERM, LogisticERM
 from confidp.central.statistics.statistic import MeanLike
 from confidp.errors import ConfidpError, InvalidArgument, InvalidType
 

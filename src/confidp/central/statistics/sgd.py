@@ -14,12 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import is_list
-from confidp.central.statistics.m_estimator import (
-    SLACK,
-    UNIT,
-    LogisticERM,
-    moderate,
-)
+from confidp.central.statistics.m_estimator import SLACK, UNIT, moderate
+from confidp.central.statistics.regression import LogisticERM
 from confidp.central.statistics.u_pairs import bounds_of, for_columns
 from confidp.errors import InvalidArgument, InvalidType, real
 
