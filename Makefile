@@ -21,7 +21,7 @@ demo: $(READY)  ## a private interval from a real table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(READY)  ## all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .

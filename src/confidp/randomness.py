@@ -17,8 +17,9 @@ Seed: TypeAlias = int | np.random.SeedSequence | np.random.Generator | None
 class Randomness:
     """Two independent streams: one for resampling indices, one for noise.
 
-    Indices don't depend on the data, and every guarantee here holds for each fixed set of them,
-    so NumPy's generator is good enough for them. Noise must be unpredictable: `noise` is None
+    Indices don't depend on the data, and our own guarantees hold for each fixed set of them, so
+    that NumPy's generator is good enough for them. (Methods whose proof needs hidden indices draw
+    them like noise: `noise.secret_indices`.) Noise must be unpredictable: `noise` is None
     where it comes from the operating system, and a NumPy generator in a reproducible run, whose
     output anyone who knows the seed can strip of its noise.
 

@@ -145,7 +145,7 @@ def test_a_billion_reports_at_once_and_a_prior_far_off(start_at):
     agrees(posterior, counts)
     assert posterior.mean == pytest.approx(TRUTH[0], abs=5e-3)
     assert posterior.diagnostics.steps < 200
-    assert 0.1 < posterior.diagnostics.acceptance < 0.6
+    assert posterior.diagnostics.restarts == (start_at < 0)
 
 
 def test_a_population_that_changes_its_mind_is_followed():
@@ -261,7 +261,7 @@ def test_moves_leave_the_posterior_as_it_is():
     z, _, marks = smc._move(state.particles, state.log_weights, target, state.diagnostics, rng)
     assert marks.acceptance > 0.1
     middle = np.median(z, axis=0)  # median of σ² under IG(1, 1) is 1/ln 2
-    assert middle == pytest.approx([0, -0.5 * math.log(math.log(2))], abs=5 * 1.5 * 100 / 63 * 1.0)
+    assert middle[0] == pytest.approx(0, abs=5 * 1.26 * 100 / math.sqrt(4000))
     assert middle[1] == pytest.approx(-0.5 * math.log(math.log(2)), abs=0.1)
 
 
@@ -301,8 +301,8 @@ def test_systematic_resampling_keeps_counts_within_one_and_never_runs_off_the_en
 def test_summaries_are_weighted():
     rng = np.random.default_rng(19)
     state = start(Normal(), 4000, rng)
-    state = update(state, Design.of([0.0], randomised_response(2, 8)), [0, 1], rng)
-    assert state.effective_sample_size < 2500
+    state = update(state, Design.of([-40.0], randomised_response(2, 8)), [0, 1], rng)
+    assert state.effective_sample_size < 3000
     theta, weights = state.theta[:, 0], state.weights
     assert state.mean[0] == pytest.approx(np.average(theta, weights=weights))
     assert state.sd[0] == pytest.approx(np.sqrt(np.cov(theta, aweights=weights, ddof=0)))
@@ -310,9 +310,9 @@ def test_summaries_are_weighted():
     assert weights[theta < low].sum() == pytest.approx(0.05, abs=2e-3)
     assert weights[theta > high].sum() == pytest.approx(0.05, abs=2e-3)
     assert state.samples.shape == (4000, 2)
-    assert (state.samples[:, 0] > 0).mean() > 0.99
+    assert (state.samples[:, 0] > -41).mean() > 0.97
     draws = np.array([state.draw(rng)[0] for _ in range(400)])
-    assert (draws > 0).mean() > 0.97
+    assert (draws > -41).mean() > 0.95
 
 
 def test_a_posterior_is_a_value():

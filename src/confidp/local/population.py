@@ -185,25 +185,26 @@ class Population(ABC):
         return np.asarray(np.rint(cuts / step) * step)
 
     def coarse(self, theta: Array) -> Array:
-        """Return a θ nearby out of few: to half a quarter octave, or an eighth of the spread."""
-        octaves = np.rint(4 * np.log2(np.abs(theta) + 1e-300)) / 4
+        """Return a θ nearby out of few: to a quarter octave, or an eighth of the spread."""
+        octaves = np.rint(2 * np.log2(np.abs(theta) + 1e-300)) / 2
         step = 2.0 ** math.floor(math.log2(self.spread(theta))) / 4
         positive = [prior.positive for prior in self.priors]
         return np.where(positive, np.exp2(octaves), np.rint(theta / step) * step)
 
     def gradient(self, theta: Array, cuts: Array) -> Array:
         """Return the derivatives of the cell probabilities at one θ: d rows, k + 1 columns."""
-        rows = []
-        for i, prior in enumerate(self.priors):
-            step = _STEP * (float(theta[i]) if prior.positive else self.spread(theta))
-            row = np.zeros(len(cuts) + 1)
-            for multiple, weight in _STENCIL:
-                shifted = np.stack([theta, theta])
-                shifted[:, i] += np.array([multiple * step, -multiple * step])
-                above, below = self.cells(shifted, cuts)
-                row += weight / step * (above - below)
-            rows.append(row)
-        return np.stack(rows)
+        d = len(theta)
+        spread = self.spread(theta)
+        steps = [
+            _STEP * (float(value) if prior.positive else spread)
+            for value, prior in zip(theta, self.priors, strict=True)
+        ]
+        multiples, weights = np.array(_STENCIL).T
+        shifts = np.multiply.outer(multiples, np.diag(steps))  # stencil × d × d
+        both = np.concatenate([theta + shifts, theta - shifts]).reshape(-1, d)
+        above, below = self.cells(both, cuts).reshape(2, len(multiples), d, len(cuts) + 1)
+        slopes = np.tensordot(weights, above - below, axes=1)
+        return np.asarray(slopes / np.array(steps)[:, None])
 
     def cells(self, theta: Array, cuts: Array) -> Array:
         """Return the probability of each of the k + 1 cells: an N × (k + 1) array, never NaN.
@@ -263,6 +264,10 @@ class Population(ABC):
     def sample_prior(self, size: int, rng: np.random.Generator) -> Array:
         """Return `size` draws of θ."""
         return np.stack([prior.sample(size, rng) for prior in self.priors], axis=1)
+
+    def guesses(self, cuts: Array) -> Array:
+        """Return rows of θ that may put people near the cut points: the prior's, unless better."""
+        return self.sample_prior(1000, np.random.default_rng(0))
 
     def middle(self) -> Array:
         """Return a θ in the middle of the prior: each parameter's median, by a fixed sample."""
@@ -347,6 +352,17 @@ class _LocationScale(Population):
     def standard(self) -> tuple[float, ...] | None:
         """Location 0 and scale 1."""
         return (0.0, 1.0)
+
+    def guesses(self, cuts: Array) -> Array:
+        """Return locations at cut points, with scales from far below their range to above it."""
+        line = self._line(cuts)
+        line = line[np.isfinite(line)]
+        if not len(line):
+            return np.zeros((0, 2))
+        places = line[np.unique(np.linspace(0, len(line) - 1, 60).astype(int))]
+        extent = float(np.ptp(line)) or 1.0
+        scales = extent * 2.0 ** np.arange(-8, 4)
+        return np.stack([g.ravel() for g in np.meshgrid(places, scales)], axis=1)
 
     def place(self, theta: Array, cuts: Array) -> Array:
         """Move cut points from the standard distribution to θ's."""

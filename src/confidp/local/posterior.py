@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import optimize, sparse
 
 from confidp.errors import InvalidArgument, InvalidType, integer, level
 from confidp.local.design import Design
@@ -44,6 +44,9 @@ _TARGET = 0.3  # acceptance the proposal's size is adapted to
 _BLOCK = 1 << 21  # numbers in flight while the likelihood is computed
 _LARGEST = 2**53  # counts are exact as floats
 _STEEP = 1e-6
+_BATCH = 100  # reports at once after which the posterior is looked for elsewhere too
+_MISSED = 3.0  # how much log evidence elsewhere shows that particles have missed the posterior
+_TAILS = 5  # degrees of freedom
 _DENSE = 48  # distinct cut points; a sparse matrix is faster from there
 _SUM = 1e-9  # how far a row of probabilities may be from 1
 
@@ -132,6 +135,7 @@ class Diagnostics:
     reports: int = 0
     steps: int = 0
     resamplings: int = 0
+    restarts: int = 0
     moves: int = 0
     acceptance: float = math.nan
     size: float = 1.0  # of the proposal, in units of 2.38/√d
@@ -288,8 +292,84 @@ def update_many(
     for query, counts in new.items():
         before = pooled.get(query, (0,) * query.answers)
         pooled[query] = tuple(a + b for a, b in zip(before, counts, strict=True))
-    marks = replace(marks, reports=marks.reports + sum(map(sum, new.values())))
-    return _posterior(population, particles, log_weights, pooled, evidence, marks)
+    fresh_reports = sum(map(sum, new.values()))
+    marks = replace(marks, reports=marks.reports + fresh_reports)
+    found = _posterior(population, particles, log_weights, pooled, evidence, marks)
+    return _rescued(found, rng) if fresh_reports >= _BATCH else found
+
+
+def _rescued(posterior: Posterior, rng: np.random.Generator) -> Posterior:
+    """Return the posterior, restarted at its mode if the particles have missed most of it.
+
+    Where every particle is so far from the truth that its likelihood is flat, nothing draws it
+    there. So after a batch the mode is sought from elsewhere too, and importance sampling from a
+    Student t around it gives a second estimate of the evidence. Both are consistent: if this one
+    is much the larger, it has found mass that the particles don't have, and takes their place.
+    """
+    population, n = posterior.population, len(posterior.log_weights)
+    nothing, pooled = _Likelihood(population, {}), _Likelihood(population, posterior.counts)
+    target = _Target(population, nothing, pooled, 1.0)
+    cuts = np.unique([c for design in posterior.counts for c in design.cuts])
+    guesses = population.unconstrained(population.guesses(cuts))
+    cloud = np.concatenate([posterior.particles, guesses])
+    order = np.argsort(target(cloud)[0])[::-1]
+    starts = [cloud[order[0]]]
+    if order[0] < n and (order >= n).any():
+        starts.append(cloud[order[order >= n][0]])  # the best guess too
+
+    def loss(z: Array) -> float:
+        return -float(np.maximum(target(z[None, :])[0][0], -1e300))
+
+    options = {"xatol": 1e-9, "fatol": 1e-3, "maxiter": 2000}
+    searches = [optimize.minimize(loss, z, method="Nelder-Mead", options=options) for z in starts]
+    mode = np.asarray(min(searches, key=lambda search: search.fun).x)
+    root = _curvature_root(loss, mode)
+    d, tails = len(mode), _TAILS
+    noise = rng.standard_normal((n, d)) / np.sqrt(rng.chisquare(tails, (n, 1)) / tails)
+    z = mode + noise @ root.T
+    log_proposal = (
+        math.lgamma((tails + d) / 2)
+        - math.lgamma(tails / 2)
+        - d / 2 * math.log(tails * math.pi)
+        - math.log(abs(float(np.linalg.det(root))))
+        - (tails + d) / 2 * np.log1p((noise**2).sum(axis=1) / tails)
+    )
+    log_weights = target(z)[0] - log_proposal
+    if not np.isfinite(log_weights).any():
+        return posterior
+    total = _log_sum(log_weights)
+    evidence = total - math.log(n)
+    if not evidence > posterior.log_evidence + _MISSED:
+        return posterior
+    log_weights, marks = log_weights - total, posterior.diagnostics
+    marks = replace(marks, restarts=marks.restarts + 1)
+    if _effective(log_weights) < _RESAMPLE * n:
+        z, _, marks = _move(z, log_weights, target, marks, rng)
+        log_weights = np.full(n, -math.log(n))
+    return _posterior(population, z, log_weights, posterior.counts, evidence, marks)
+
+
+def _curvature_root(loss: Callable[[Array], float], mode: Array) -> Array:
+    """Return a root of the inverse Hessian at a mode, by differences as wide as the density."""
+    d, least = len(mode), loss(mode)
+    widths = np.full(d, 1.0)
+    for i in range(d):
+        for _ in range(80):  # until the loss rises by about 1
+            shift = np.eye(d)[i] * widths[i]
+            rise = (loss(mode + shift) + loss(mode - shift)) / 2 - least
+            if 0.1 < rise < 2:
+                break
+            widths[i] *= 0.5 if rise >= 2 else 1.7
+    hessian = np.empty((d, d))
+    for i in range(d):
+        for j in range(d):
+            a, b = np.eye(d)[i] * widths[i], np.eye(d)[j] * widths[j]
+            corners = loss(mode + a + b) + loss(mode - a - b)
+            crossed = loss(mode + a - b) + loss(mode - a + b)
+            hessian[i, j] = (corners - crossed) / 4  # in units of the widths
+    hessian = np.where(np.isfinite(hessian), hessian, 0.0)
+    values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    return np.asarray(widths[:, None] * vectors / np.sqrt(np.maximum(values, 1e-2)))
 
 
 def save(path: str | Path, posterior: Posterior, rng: np.random.Generator) -> None:
@@ -364,7 +444,11 @@ def write_arrays(
 
 def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the header and arrays that `write_arrays` wrote, without unpickling anything."""
-    with reading(path), np.load(Path(path), allow_pickle=False) as file:
+    with (
+        reading(path),
+        Path(path).open("rb") as stream,  # ours to close: NumPy leaves it open where it fails
+        np.load(stream, allow_pickle=False) as file,
+    ):
         arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes())
         return dict(header), arrays

@@ -56,10 +56,10 @@ class BLBQuant:
     drawn for each block by itself, so fix them. One record is in one block at most and so moves one
     curve p_i. The k-th smallest of s exceeds 1 − α exactly if fewer than k do not; hence, with
     c(t) = #{i : p_i(t) ≤ 1 − α}, step 3 stops where −c(t) + ν_t ≥ 1 − s/2 − ρ. One record moves
-    c(t) by at most 1, and that is `AboveThreshold` (Dwork and Roth 2014, theorem 3.23): ε_c-DP. θ̃
-    is ε_p-DP. Pure ε-DP is GDP at μ = 2Φ⁻¹(e^ε/(1+e^ε)), and the two compose to μ. ∎ The simulated
-    noise needs no secure source: it isn't what protects anything, and the proof holds for every
-    value of it. There is no δ.
+    c(t) by at most 1, and −ρ has ρ's law, so that is `AboveThreshold` (Dwork and Roth 2014, theorem
+    3.23): ε_c-DP. θ̃ is ε_p-DP. Pure ε-DP is GDP at μ = 2Φ⁻¹(e^ε/(1+e^ε)), and the two compose to
+    μ. ∎ The simulated noise needs no secure source: it isn't what protects anything, and the proof
+    holds for every value of it. There is no δ.
 
     The authors' public code draws ρ anew at every t, which that theorem doesn't cover.
 
@@ -95,13 +95,13 @@ class BLBQuant:
     def plan(self, statistic: Statistic, request: Request) -> BLBQuantPlan:
         """Split the budget, choose the blocks and the grid."""
         epsilon = pure_dp_of_mu(sqrt_down(Fraction(request.mu) ** 2 / 2))
-        estimator = private_estimator(statistic, request.n, epsilon)
-        blocks = math.ceil(10 * math.log(request.n) / epsilon)
-        if 2 * blocks > request.n:
+        if 10 * math.log(request.n) > epsilon * (request.n // 2):
             raise InvalidArgument(
-                f"budget must be larger, or the data: at mu = {request.mu:g} BLBQuant needs "
-                f"{blocks} blocks of at least 2 rows, and there are {request.n} rows"
+                f"budget must be larger, or the data: at mu = {request.mu:g} BLBQuant cuts "
+                f"{request.n} rows into more blocks than it can give 2 rows each"
             )
+        blocks = math.ceil(10 * math.log(request.n) / epsilon)
+        estimator = private_estimator(statistic, request.n, epsilon)
         step = Fraction(self.grid_step) if self.grid_step else estimator.step
         largest = Fraction(self.largest_radius or estimator.step * request.n)
         return BLBQuantPlan(
