@@ -185,8 +185,8 @@ class Population(ABC):
         return np.asarray(np.rint(cuts / step) * step)
 
     def coarse(self, theta: Array) -> Array:
-        """Return a θ nearby out of few: to a quarter octave, or an eighth of the spread."""
-        octaves = np.rint(2 * np.log2(np.abs(theta) + 1e-300)) / 2
+        """Return a θ nearby out of few: to half a quarter octave, or an eighth of the spread."""
+        octaves = np.rint(4 * np.log2(np.abs(theta) + 1e-300)) / 4
         step = 2.0 ** math.floor(math.log2(self.spread(theta))) / 4
         positive = [prior.positive for prior in self.priors]
         return np.where(positive, np.exp2(octaves), np.rint(theta / step) * step)
