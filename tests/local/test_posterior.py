@@ -1,9 +1,9 @@
 """Particles against exact quadrature, and every failure seen in public SMC code.
 
-Tolerances: an error of a mean, in posterior standard deviations, has been measured at 0.03 to 0.06
-(root mean square over 24 seeds) for 1000 particles. Tests use 4000, for which it is half, and
-allow 0.25: more than five of even the larger number halved twice over, a false alarm below 1e-6
-if the seeds were ever changed. Evidence has a wider error, since the prior is so much wider.
+Tolerances: over 20 seeds of the batches below, the error of a mean, in posterior standard
+deviations, was 0.02 to 0.04 (root mean square) for 1000 particles and 0.011 to 0.019 for 4000, and
+the log evidence's 0.16 to 0.24 for 4000. Tests use 2000 or 4000 and allow 0.2 and 1.5, six times
+that: a false alarm below 1e-6 even if the fixed seeds were changed.
 """
 
 import json
@@ -54,12 +54,10 @@ def quadrature(population, counts, near, points=300, width=8):
     return mean, np.sqrt(weights @ (theta - mean) ** 2), evidence
 
 
-def agrees(posterior, counts, tolerance=0.25):
+def agrees(posterior, counts, tolerance=0.2):
     near = posterior.particles[smc._systematic(posterior.weights, 0.5)]
     mean, sd, evidence = quadrature(posterior.population, counts, near)
-    assert np.abs(posterior.mean - mean).max() < tolerance * sd.min() or (
-        np.abs((posterior.mean - mean) / sd).max() < tolerance
-    )
+    assert np.abs((posterior.mean - mean) / sd).max() < tolerance
     assert posterior.sd == pytest.approx(sd, rel=0.2)
     return evidence
 
@@ -72,7 +70,7 @@ def test_a_batch_agrees_with_quadrature(epsilon, n):
     rng = np.random.default_rng(11)
     posterior = update_many(start(Normal(), 4000, rng), counts, rng)
     evidence = agrees(posterior, counts)
-    assert posterior.log_evidence == pytest.approx(evidence, abs=2.5)
+    assert posterior.log_evidence == pytest.approx(evidence, abs=1.5)
     assert posterior.diagnostics.reports == sum(map(sum, counts.values()))
 
 

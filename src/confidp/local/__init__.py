@@ -21,7 +21,33 @@ from confidp.local.mechanisms import (
 from confidp.local.query import Query, Report
 
 # The collector's side: each name's module in this folder.
-_AT_THE_COLLECTOR: dict[str, str] = {}
+_AT_THE_COLLECTOR: dict[str, str] = {
+    "Collector": "collector",
+    "COptimal": "design",
+    "Design": "design",
+    "Diagonal": "design",
+    "GaussianResponse": "design",
+    "Response": "design",
+    "TruncatedGaussian": "design",
+    "TruncatedLaplace": "design",
+    "a_optimal": "design",
+    "best_cells": "design",
+    "best_knots": "design",
+    "d_optimal": "design",
+    "fisher_information": "design",
+    "Exponential": "population",
+    "Gamma": "population",
+    "Laplace": "population",
+    "LogNormal": "population",
+    "LogNormalPrior": "population",
+    "Logistic": "population",
+    "Normal": "population",
+    "NormalPrior": "population",
+    "RootInverseGammaPrior": "population",
+    "ScipyFamily": "population",
+    "StudentT": "population",
+    "Posterior": "posterior",
+}
 
 __all__ = [
     "Channel",
