@@ -43,7 +43,7 @@ def test_ptr_gdp_leaks_no_more_than_both_its_parts_and_nearly_that_much():
 
 def test_ptr_gdp_with_a_bound_that_is_not_smooth_is_caught():
     # Lemma 6.1's form can grow by e^22 where e^β is claimed.
-    ptr = PTRGDP(0.19, 2.0, 2.0, DELTA)
+    ptr = PTRGDP(0.19, 1.5, 1.5, DELTA)
     assert ptr_leak(ptr, (1.0, np.exp(22)), runs=1000) > ptr.cost.mu
 
 
@@ -93,4 +93,4 @@ def test_cr_ss_with_exact_smooth_sensitivities_leaks_no_more_than_mu():
 
 
 def test_cr_ss_with_lemma_6_1_as_its_smooth_sensitivity_is_caught():
-    assert cr_ss_leak(LemmaMedian(0.5, (0, 1)), mu=3.0, runs=1000) > 3.0 + SLACK
+    assert cr_ss_leak(LemmaMedian(0.5, (0, 1)), mu=2.0, runs=1000) > 2.0 + SLACK
