@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,3 +123,41 @@ def test_people_and_programs_are_told_when_it_is_not_private(private):
 def test_what_it_did_not_write_is_refused(fields):
     with pytest.raises(InvalidArgument, match=r"^fields must be what ConfidenceRegion\.to_dict"):
         ConfidenceRegion.from_dict(fields)
+
+
+BOX = replace(region((0.5, 2.0), 2.0), box=((0.0, 1.0), (0.0, 4.0)))
+ELLIPSOID = replace(region((1.0, -1.0), 3.0), ellipsoid=((9.0, 3.0), (3.0, 4.0)))
+BELOW = replace(region((2.0,), 1.0), alternative="less", box=((0.0, 2.5),))
+
+
+def test_a_box_contains_its_sides_and_nothing_beyond():
+    assert BOX.intervals == ((0.0, 1.0), (0.0, 4.0))
+    assert BOX.contains((0.0, 4.0))
+    assert not BOX.contains((-1e-9, 2.0))
+    assert not BOX.contains((0.5, 4.1))
+    assert BOX.shape == "box"
+
+
+def test_an_ellipsoid_lies_in_its_box_and_touches_every_side():
+    (low, high), (lower, upper) = ELLIPSOID.intervals
+    assert (low, high, lower, upper) == (-2.0, 4.0, -3.0, 1.0)
+    # The point where it touches the first side is c + A e_1/√A_11.
+    touching = np.array([9.0, 3.0]) / 3
+    assert ELLIPSOID.contains(np.array(ELLIPSOID.center) + 0.999 * touching)
+    assert not ELLIPSOID.contains(np.array(ELLIPSOID.center) + 1.001 * touching)
+    assert not ELLIPSOID.contains((1.0 + 2.9, -1.0 - 1.9))  # a corner of the box
+    assert ELLIPSOID.shape == "ellipsoid"
+
+
+def test_a_one_sided_bound_is_said_to_be_one():
+    assert str(BELOW) == "2.00 (95% upper bound: 2.50)"
+    assert str(replace(BELOW, alternative="greater", box=((1.5, 4.0),))).endswith("bound: 1.50)")
+    assert BELOW.contains(0.0)
+    assert not BELOW.contains(2.6)
+
+
+@pytest.mark.parametrize("shaped", [BOX, ELLIPSOID, BELOW], ids=["box", "ellipsoid", "one-sided"])
+def test_every_shape_survives_json(shaped):
+    text = json.dumps(shaped.to_dict(), allow_nan=False)
+    assert ConfidenceRegion.from_dict(json.loads(text)) == shaped
+    assert str(shaped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,17 @@ from confidp.privacy.guarantees import GDP
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceRegion:
-    """A ball that covers the population's parameter with about `confidence_level`.
+    """A region that covers the population's parameter with about `confidence_level`.
+
+    A ball around `center`, unless `box` or `ellipsoid` says otherwise.
 
     Attributes
     ----------
     center
         The private estimate, one number for each coordinate.
     radius
-        In the units of the data; an interval's half-width. Infinite where the method returned ⊥.
+        In the units of the data; an interval's half-width, half a box's widest side, an
+        ellipsoid's longest semi-axis. Infinite where the method returned ⊥.
     confidence_level
         The nominal coverage.
     spent
@@ -38,6 +41,14 @@ class ConfidenceRegion:
         What the stated coverage rests on, for people.
     public
         n, m, B, κ, the noise scales, and why this method.
+    alternative
+        "two-sided"; "greater" for a lower bound and "less" for an upper bound, whose other end is
+        the parameter's own public bound.
+    box
+        (low, high) of each coordinate, where the region is a box: all coordinates at once.
+    ellipsoid
+        A positive definite matrix A of shape (d, d), where the region is
+        {θ: (θ − center)ᵀ A⁻¹ (θ − center) < 1}.
     """
 
     center: tuple[float, ...]
@@ -49,6 +60,9 @@ class ConfidenceRegion:
     statistic: Mapping[str, Any]
     assumes: tuple[str, ...]
     public: Mapping[str, Any]
+    alternative: str = "two-sided"
+    box: tuple[tuple[float, float], ...] | None = None
+    ellipsoid: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def dimension(self) -> int:
@@ -67,9 +81,14 @@ class ConfidenceRegion:
     @property
     def intervals(self) -> tuple[tuple[float, float], ...]:
         """(low, high) of the smallest box around the region, for each coordinate."""
+        if self.box is not None:
+            return self.box
         if math.isinf(self.radius):
             return ((-math.inf, math.inf),) * self.dimension
-        return tuple((c - self.radius, c + self.radius) for c in self.center)
+        reach = [self.radius] * self.dimension
+        if self.ellipsoid is not None:
+            reach = [math.sqrt(row[j]) for j, row in enumerate(self.ellipsoid)]
+        return tuple((c - r, c + r) for c, r in zip(self.center, reach, strict=True))
 
     @property
     def decimals(self) -> int:
@@ -95,6 +114,31 @@ class ConfidenceRegion:
             "doesn't count: it covers less often than it says. A larger budget or more rows help."
         )
 
+    @property
+    def shape(self) -> str:
+        """Which kind of set it is: "ball", "box" or "ellipsoid"."""
+        if self.box is not None:
+            return "box"
+        return "ball" if self.ellipsoid is None else "ellipsoid"
+
+    @property
+    def in_words(self) -> str:
+        """The region without its center, for people."""
+        digits = self.decimals
+        if self.dimension == 1:
+            low, high = self.interval
+            if self.alternative == "greater":
+                return f"lower bound: {low:,.{digits}f}"
+            if self.alternative == "less":
+                return f"upper bound: {high:,.{digits}f}"
+            return f"interval: {low:,.{digits}f} to {high:,.{digits}f}"
+        if self.box is not None:
+            sides = " x ".join(f"{low:,.{digits}f} to {high:,.{digits}f}" for low, high in self.box)
+            return f"box: {sides}"
+        if self.ellipsoid is not None:
+            return f"ellipsoid: longest semi-axis {self.radius:,.{digits}f}"
+        return f"region: radius {self.radius:,.{digits}f}"
+
     def __str__(self) -> str:
         """Return the answer for people.
 
@@ -107,23 +151,25 @@ class ConfidenceRegion:
         if math.isinf(self.radius):
             answer = "no result (⊥)"
         elif self.dimension == 1:
-            (low, high), digits = self.interval, self.decimals
-            answer = (
-                f"{self.center[0]:,.{digits}f} ({level} interval: {low:,.{digits}f} to "
-                f"{high:,.{digits}f})"
-            )
+            answer = f"{self.center[0]:,.{self.decimals}f} ({level} {self.in_words})"
         else:
             center = ", ".join(f"{c:,.{self.decimals}f}" for c in self.center)
-            answer = f"({center}) ({level} region: radius {self.radius:,.{self.decimals}f})"
+            answer = f"({center}) ({level} {self.in_words})"
         return answer if self.private else f"NOT PRIVATE: {answer}"
 
     def contains(self, theta: ArrayLike) -> bool:
-        """Whether `theta` lies inside: ‖theta − center‖₂ < radius."""
+        """Whether `theta` lies inside: ‖theta − center‖₂ < radius for a ball."""
         point = np.asarray(theta, dtype=np.float64).reshape(-1)
         if point.size != self.dimension:
             raise InvalidArgument(f"theta must have {self.dimension} coordinates, not {point.size}")
+        if self.box is not None:
+            sides = zip(point.tolist(), self.box, strict=True)
+            return all(low <= x <= high for x, (low, high) in sides)
         if math.isinf(self.radius):
             return True
+        if self.ellipsoid is not None:
+            off = point - np.array(self.center)
+            return bool(off @ np.linalg.solve(np.array(self.ellipsoid), off) < 1)
         return math.dist(point.tolist(), self.center) < self.radius
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,12 +198,17 @@ class ConfidenceRegion:
                 key: _finite(value) if isinstance(value, float) else value
                 for key, value in self.public.items()
             },
+            "alternative": self.alternative,
+            "shape": self.shape,
+            "ellipsoid": None if self.ellipsoid is None else [list(row) for row in self.ellipsoid],
         }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ConfidenceRegion:
         """Return the region that `to_dict` wrote, such as one kept in a ledger."""
         try:
+            box = fields["intervals"] if fields["shape"] == "box" else None
+            rows = fields["ellipsoid"]
             return cls(
                 center=tuple(math.nan if c is None else float(c) for c in fields["center"]),
                 radius=math.inf if fields["radius"] is None else float(fields["radius"]),
@@ -168,9 +219,17 @@ class ConfidenceRegion:
                 statistic=dict(fields["statistic"]),
                 assumes=tuple(fields["assumes"]),
                 public=dict(fields["public"]),
+                alternative=str(fields["alternative"]),
+                box=None if box is None else tuple(map(_side, box)),
+                ellipsoid=None if rows is None else tuple(tuple(map(float, r)) for r in rows),
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise InvalidArgument("fields must be what ConfidenceRegion.to_dict returns") from None
+
+
+def _side(ends: Sequence[float | None]) -> tuple[float, float]:
+    low, high = ends
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 
 
 def _finite(x: float) -> float | None:

@@ -21,6 +21,7 @@ from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
 from confidp.randomness import Randomness, Seed
 
+ALTERNATIVES = ("two-sided", "less", "greater")
 _ONE_ROW = "one row is one person, and rows are independent draws from the population"
 
 
@@ -30,6 +31,7 @@ def confidence_region(
     *,
     budget: GDP | ApproxDP,
     confidence_level: float = 0.95,
+    alternative: str = "two-sided",
     method: Method | str = "auto",
     n_resamples: int = 1000,
     missing: float | str = "none",
@@ -50,6 +52,9 @@ def confidence_region(
         ``GDP(mu)`` or ``ApproxDP(epsilon, delta)``.
     confidence_level
         The nominal coverage, in (0, 1).
+    alternative
+        ``"two-sided"``; ``"greater"`` for a lower bound, ``"less"`` for an upper bound. The other
+        end is then the statistic's public bound, or infinite where it has none.
     method
         ``"auto"`` or a method, such as ``CRGS("with_replacement")``.
     n_resamples
@@ -69,7 +74,7 @@ def confidence_region(
     Returns
     -------
     ConfidenceRegion
-        Public: a center, a radius, what was spent, and what the coverage rests on.
+        Public: a center, a radius or another shape, what was spent, and what the coverage rests on.
 
     Raises
     ------
@@ -104,6 +109,10 @@ def confidence_region(
         )
     confidence_level = level(confidence_level)
     n_resamples = integer("n_resamples", n_resamples, least=1)
+    if alternative not in ALTERNATIVES:
+        raise InvalidArgument(
+            f"alternative must be one of {', '.join(ALTERNATIVES)}, not {alternative!r}"
+        )
     _check_method(method)
     randomness = Randomness.of(rng)
     if ledger is not None and not randomness.private:
@@ -117,7 +126,12 @@ def confidence_region(
     n, columns = rows.shape
     statistic = statistic.for_shape(n, columns)
     chosen, reason = _choose(method, statistic, n, budget)
-    plan = _plan(chosen, statistic, Request(n, 1.0, confidence_level, n_resamples), budget)
+    if alternative != "two-sided" and not getattr(chosen, "one_sided", False):
+        raise InvalidArgument(
+            f"alternative must be 'two-sided' with {type(chosen).__name__}, not {alternative!r}"
+        )
+    request = Request(n, 1.0, confidence_level, n_resamples, alternative=alternative)
+    plan = _plan(chosen, statistic, request, budget)
     rows = fill_missing(rows, check_missing(missing, statistic.bounds))
 
     entry = None
@@ -127,20 +141,24 @@ def confidence_region(
             **statistic.describe(),
             "method": plan.name,
             "confidence_level": confidence_level,
+            "alternative": alternative,
             "n": n,
         }
         entry = ledger.charge(plan.cost, query)
-    ball = plan.release(statistic.encode(rows), randomness)
+    released = plan.release(statistic.encode(rows), randomness)
     region = ConfidenceRegion(
-        center=ball.center,
-        radius=ball.radius,
+        center=released.center,
+        radius=released.radius,
         confidence_level=confidence_level,
         spent=plan.cost,
         private=randomness.private,
         method=plan.name,
         statistic=statistic.describe(),
         assumes=(_ONE_ROW, *statistic.assumes, *plan.assumes),
-        public={**plan.public, **ball.public, "reason": reason},
+        public={**plan.public, **released.public, "reason": reason},
+        alternative=alternative,
+        box=released.box,
+        ellipsoid=released.ellipsoid,
     )
     if ledger is not None and entry is not None:
         ledger.record(entry, region.to_dict())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.methods.method import Ball, Request
+from confidp.central.methods.method import Released, Request
 from confidp.central.methods.private_estimators import PrivateEstimator, private_estimator
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.errors import InvalidArgument, integer, real
@@ -160,7 +160,7 @@ class BLBQuantPlan:
             **self.estimator.public,
         }
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Release the estimate and the radius; the radius is infinite where the grid ends first."""
         center = self.estimator.release(records, randomness) + self.statistic.origin[0]
         enough = self.enough(records, randomness.indices)
@@ -170,7 +170,7 @@ class BLBQuantPlan:
             randomness,
         )
         radius = math.inf if stop is None else (stop + 1) * self.step
-        return Ball((to_float(center),), radius)
+        return Released((to_float(center),), radius)
 
     def enough(self, records: Records, rng: np.random.Generator) -> NDArray[np.float64]:
         """Return for each block the first k with p_i > 1 − α at radius k·step: **private**."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from confidp.central.methods.method import Ball, Request, bottom, unsuitable
+from confidp.central.methods.method import Released, Request, bottom, unsuitable
 from confidp.central.methods.noise_aware import NoiseAwarePlan
 from confidp.central.pivots import Point, Units, quantile_distance
 from confidp.central.resampling import (
@@ -172,19 +172,21 @@ class CRGSPlan:
         scale = self.statistic.scale
         return scale(self.resampling.size) / scale(self.resampling.n)
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Run Algorithm 2 on encoded records."""
         try:
             return self.release_on(records, self.resampling.sets(randomness.indices), randomness)
         except MultiplicityExceeded:
             return bottom(self.center.dimension)
 
-    def release_on(self, records: Records, sets: Iterable[Indices], randomness: Randomness) -> Ball:
+    def release_on(
+        self, records: Records, sets: Iterable[Indices], randomness: Randomness
+    ) -> Released:
         """Run Algorithm 2 on given index sets, none of which may exceed the multiplicity bound."""
         estimate, distance = self.pivot(records, sets)
         center = self.center.release(self.units.fractions(estimate), randomness)
         (radius,) = self.radius.release([distance * self.units.step], randomness)
-        return Ball(
+        return Released(
             tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
             max(to_float(radius), 0.0) * self.rate,
         )

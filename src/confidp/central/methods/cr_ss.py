@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from confidp.central.methods.method import Ball, Request, bottom, unsuitable
+from confidp.central.methods.method import Released, Request, bottom, unsuitable
 from confidp.central.methods.ptr_gdp import PTRGDP
 from confidp.central.pivots import Point, Units, quantile_distance
 from confidp.central.resampling import (
@@ -178,14 +178,16 @@ class CRSSPlan:
         scale = self.statistic.scale
         return scale(self.resampling.size) / scale(self.resampling.n)
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Run Algorithm 4 on encoded records."""
         try:
             return self.release_on(records, self.resampling.sets(randomness.indices), randomness)
         except MultiplicityExceeded:
             return bottom(self.center.dimension)
 
-    def release_on(self, records: Records, sets: Iterable[Indices], randomness: Randomness) -> Ball:
+    def release_on(
+        self, records: Records, sets: Iterable[Indices], randomness: Randomness
+    ) -> Released:
         """Run Algorithm 4 on given index sets, none of which may exceed the multiplicity bound."""
         pivot = self.pivot(records, sets)
         center, center_bound = self.center.release(
@@ -194,7 +196,7 @@ class CRSSPlan:
         (radius,), radius_bound = self.radius.release(
             [pivot.distance * self.units.step], pivot.radius_bound, randomness
         )
-        return Ball(
+        return Released(
             tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
             max(to_float(radius), 0.0) * self.rate,
             {

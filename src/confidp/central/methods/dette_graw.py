@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from confidp.central.methods.hidden_resamples import LARGEST_MU, largest_ratio, likely_square_sum
-from confidp.central.methods.method import Ball, Request, unsuitable
+from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.resampling import Indices
 from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
 from confidp.errors import InvalidArgument, InvalidType, real
@@ -209,7 +209,7 @@ class DetteGrawPlan:
             "resample_noise": self.resample.scale,
         }
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Release an interval around nothing but its own middle; θ̃ is in the ball's `public`."""
         n, m = self.request.n, self.resample_size
         sets = (
@@ -225,7 +225,7 @@ class DetteGrawPlan:
         rate = Fraction(self.statistic.scale(m) / self.statistic.scale(n))
         estimate = center + self.statistic.origin[0]
         middle, radius = estimate - rate * (largest + least) / 2, rate * (largest - least) / 2
-        return Ball((to_float(middle),), to_float(radius), {"estimate": to_float(estimate)})
+        return Released((to_float(middle),), to_float(radius), {"estimate": to_float(estimate)})
 
     def release_on(
         self, records: Records, sets: Iterable[Indices], randomness: Randomness

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.errors import InvalidType
@@ -18,6 +21,7 @@ class Request:
     """What is asked, all of it public.
 
     `delta` is for methods that need one beside the noise lattice's; the others spend none of it.
+    `alternative` is "two-sided", "greater" (a lower bound) or "less" (an upper bound).
     """
 
     n: int
@@ -25,23 +29,48 @@ class Request:
     confidence_level: float
     n_resamples: int
     delta: float = 0.0
+    alternative: str = "two-sided"
 
 
 @dataclass(frozen=True, slots=True)
-class Ball:
-    """What a method releases: a center and a radius, in the units of the data.
+class Released:
+    """What a method releases, in the units of the data: a ball, a box or an ellipsoid.
 
-    `public` holds what else came out and is public, such as a noise scale that was itself released.
+    A ball of `radius` around `center`, unless `box` or `ellipsoid` is given (`ConfidenceRegion`);
+    `box_around` and `ellipsoid_around` make those. `public` holds what else came out and is public,
+    such as a noise scale that was itself released.
     """
 
     center: tuple[float, ...]
     radius: float
     public: Mapping[str, Any] = field(default_factory=dict)
+    box: tuple[tuple[float, float], ...] | None = None
+    ellipsoid: tuple[tuple[float, ...], ...] | None = None
 
 
-def bottom(dimension: int) -> Ball:
+def bottom(dimension: int) -> Released:
     """Return ⊥: nothing was learnt, so the region is everything."""
-    return Ball((math.nan,) * dimension, math.inf)
+    return Released((math.nan,) * dimension, math.inf)
+
+
+def box_around(
+    center: Sequence[float],
+    box: Sequence[tuple[float, float]],
+    public: Mapping[str, Any] | None = None,
+) -> Released:
+    """Return a box, whose radius is half its widest side."""
+    sides = tuple((float(low), float(high)) for low, high in box)
+    radius = max(high / 2 - low / 2 for low, high in sides)
+    return Released(tuple(map(float, center)), radius, public or {}, box=sides)
+
+
+def ellipsoid_around(
+    center: Sequence[float], matrix: NDArray[np.float64], public: Mapping[str, Any] | None = None
+) -> Released:
+    """Return {θ: (θ − c)ᵀ A⁻¹ (θ − c) < 1} for a positive definite A: longest semi-axis √λ_max."""
+    radius = math.sqrt(float(np.linalg.eigvalsh(matrix)[-1]))
+    rows = tuple(tuple(map(float, row)) for row in matrix)
+    return Released(tuple(map(float, center)), radius, public or {}, ellipsoid=rows)
 
 
 def unsuitable(method: str, need: str, statistic: Statistic) -> InvalidType:
@@ -71,12 +100,15 @@ class Plan(Protocol):
     def public(self) -> Mapping[str, Any]:
         """The settings and noise scales, JSON-ready."""
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Compute, add noise, and return what may be published. This spends `cost`."""
 
 
 class Method(Protocol):
-    """A way to make a private confidence region."""
+    """A way to make a private confidence region.
+
+    One that can make one-sided intervals says so with an attribute `one_sided`, True.
+    """
 
     @property
     def uses_delta(self) -> bool:

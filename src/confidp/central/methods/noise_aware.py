@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, owens_t
 
-from confidp.central.methods.method import Ball, Request
+from confidp.central.methods.method import Released, Request
 from confidp.central.pivots import Units
 from confidp.central.resampling import Indices, Resampling, Sampling, multiplicity, resamples
 from confidp.central.statistics.statistic import MeanLike, Records, pivot_sensitivity
@@ -107,20 +107,22 @@ class NoiseAwarePlan:
         raised = sensitivity + 2 * Fraction(_ERROR) * Fraction(nominal)
         return GaussianMechanism(raised, self.center.mu), nominal
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Draw indices, compute, and release center and radius."""
         r = self.resampling
         sets = resamples(r.n, r.size, r.n_resamples, r.sampling, randomness.indices)
         return self.release_on(records, sets, randomness)
 
-    def release_on(self, records: Records, sets: Iterable[Indices], randomness: Randomness) -> Ball:
+    def release_on(
+        self, records: Records, sets: Iterable[Indices], randomness: Randomness
+    ) -> Released:
         """Release center and radius for given index sets."""
         estimate, pivots, kappa = self.pivots(records, sets)
         mechanism, nominal = self.radius_mechanism(kappa)
         radius = self.radius(pivots, nominal)
         center = self.center.release(self.units.fractions(estimate), randomness)
         (noisy,) = mechanism.release([Fraction(radius)], randomness)
-        return Ball(
+        return Released(
             tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
             max(to_float(noisy), 0.0),
             {"multiplicity_bound": kappa, "radius_noise": mechanism.scale},

@@ -14,7 +14,7 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from confidp.central.methods.method import Ball, Request, unsuitable
+from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.central.statistics.u_kernels import Variance
@@ -124,14 +124,14 @@ class PrivateVariancePlan:
             "counts_noise": True,
         }
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Release the two numbers and make the interval."""
         (grid,) = self.statistic.grids
         mean = Fraction(int(records.sum()), len(records)) * grid.step
         (center,) = self.center.release([mean], randomness)
         (variance,) = self.spread.release([self.variance.exact(records)], randomness)
         released = to_float(variance)
-        return Ball(
+        return Released(
             (to_float(center + grid.lower),),
             self.half_width(released),
             {"variance": released},

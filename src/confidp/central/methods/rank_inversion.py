@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
-from confidp.central.methods.method import Ball, Request, unsuitable
+from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.privacy.guarantees import GDP, float_up, sqrt_down
@@ -141,7 +141,7 @@ class RankInversionPlan:
             "counts_noise": True,
         }
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Bisect for both ends."""
         grid, ordered = self.statistic.grid, np.sort(records)
         low = self.lower_end(_counter(ordered), self.thresholds[0], randomness)
@@ -150,7 +150,7 @@ class RankInversionPlan:
         low, high = min(low, high), max(low, high)  # they may cross, if rarely
         middle = grid.lower + grid.step * Fraction(low + high, 2)
         half = grid.step * Fraction(high - low + 1, 2)
-        return Ball((float(middle),), float_up(half))
+        return Released((float(middle),), float_up(half))
 
     def lower_end(
         self, below: Callable[[int], int], threshold: float, randomness: Randomness

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from confidp.central.methods.method import Ball, Request, unsuitable
+from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.resampling import Indices
 from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
 from confidp.errors import InvalidArgument, integer
@@ -161,7 +161,7 @@ class SSVHL25Plan:
             "resample_noise": self.estimator.scale,
         }
 
-    def release(self, records: Records, randomness: Randomness) -> Ball:
+    def release(self, records: Records, randomness: Randomness) -> Released:
         """Release an interval around its own middle; θ̄ is in the ball's `public`."""
         n, m, n_resamples = self.request.n, self.resample_size, self.request.n_resamples
         sets = (
@@ -176,7 +176,7 @@ class SSVHL25Plan:
         rate = Fraction(scale(m) / scale(n) / math.sqrt(1 - m / n))
         estimate = center + self.statistic.origin[0]
         middle, radius = estimate - rate * (largest + least) / 2, rate * (largest - least) / 2
-        return Ball((to_float(middle),), to_float(radius), {"estimate": to_float(estimate)})
+        return Released((to_float(middle),), to_float(radius), {"estimate": to_float(estimate)})
 
     def release_on(
         self, records: Records, sets: Iterable[Indices], randomness: Randomness
