@@ -1,7 +1,7 @@
 """Attacks on rank inversion: the whole transcript of noisy counts leaks no more than μ says.
 
 Person 0 says the least in one data set and the most in the other, so that every count that either
-bisection asks for differs by 1; the attacker sees every answer, not only the interval.
+search asks for differs by 1; the attacker sees every answer, not only the interval.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,6 +12,7 @@ from audit.harness import mu_lower_bound
 from confidp import Median
 from confidp.central.methods.method import Request
 from confidp.central.methods.rank_inversion import RankInversion
+from confidp.central.methods.rank_search import Sketch, search
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
 
@@ -43,17 +44,22 @@ def leak(change=lambda mechanism: mechanism):
     def transcript(person):
         def run():
             scores = []
-            for reflect, threshold in ((1, plan.thresholds[0]), (-1, plan.thresholds[1])):
+            sketch = Sketch.blank(N, 65)
+            for end in plan.ends:
                 log, asked = [], []
-                asks = tuple((Recorder(change(m), log), count) for m, count in plan.asks)
-                rest = others if reflect == 1 else 64 - others
-                own = person if reflect == 1 else 64 - person
+                asks = tuple(
+                    replace(ask, mechanism=Recorder(change(ask.mechanism), log)) for ask in end.asks
+                )
+                rest = 64 - others if end.upper else others
+                own = 64 - person if end.upper else person
 
                 def below(x, rest=rest, own=own, asked=asked):
                     asked.append(int((rest < x).sum()))
                     return asked[-1] + int(own < x)
 
-                replace(plan, asks=asks).lower_end(below, threshold, OS)
+                known = sketch.reflected() if end.upper else sketch
+                _, known = search(below, asks, end.threshold, known, OS)
+                sketch = known.reflected() if end.upper else known
                 answers = zip(log, asked, strict=True)
                 scores.append(sum((answer - base - 0.5) / s**2 for (answer, s), base in answers))
             return np.array(scores)

@@ -151,7 +151,7 @@ def test_a_quantiles_estimate_has_the_chances_of_the_exponential_mechanism(q, so
     data = np.array([2, 2, 3, 7, 7, 10])
     epsilon, randomness = 2.0, Randomness.of(source)
     estimator = private_estimator(statistic, 6, epsilon)
-    rank = statistic.rank(6)
+    (rank,) = statistic.ranks(6)
     chances = np.array(
         [
             math.exp(-epsilon / 2 * max((data < x).sum() - rank, rank - (data <= x).sum(), 0))

@@ -1,6 +1,7 @@
 """Quantiles: the right order statistic, and a smooth sensitivity that is the smallest one."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def on_grid(q: float, points: int) -> Quantile:
 def test_the_value_is_the_order_statistic_of_rank_qn_rounded_up(q, n, rank):
     statistic = Quantile(q, bounds=(1, n), resolution=1)
     rows = np.random.default_rng(1).permutation(np.arange(1.0, n + 1))[:, None]
-    assert statistic.rank(n) == rank
+    assert statistic.ranks(n) == (rank,)
     value = statistic.value(statistic.encode(rows))[0] + float(statistic.origin[0])
     assert value == rank
 
@@ -62,7 +63,7 @@ def printed_lemma(beta, points, q=0.5):
     """Lemma 6.1's bound, x_(h+k⋆+1) − x_(h−k⋆−1) + C/n³, with C the range and k⋆ = 0."""
 
     def bound(data):
-        h, n = on_grid(q, points).rank(len(data)), len(data)
+        h, n = on_grid(q, points).ranks(len(data))[0], len(data)
         return padded(data, h + 1, points) - padded(data, h - 1, points) + (points - 1) / n**3
 
     return bound
@@ -72,7 +73,7 @@ def printed_maximum(beta, points, k_star=1, q=0.5):
     """max over k ≤ k⋆ of e^{−βk}A_k, plus C/n³."""
 
     def bound(data):
-        h, n = on_grid(q, points).rank(len(data)), len(data)
+        h, n = on_grid(q, points).ranks(len(data))[0], len(data)
         at = lambda k: max(  # noqa: E731
             padded(data, h + t, points) - padded(data, h + t - k - 1, points) for t in range(k + 2)
         )
@@ -104,7 +105,7 @@ def test_the_growing_window_misses_nothing(seed, n, q, beta, atoms):
     statistic = Quantile(q, bounds=(0, 1), resolution=2**-20)
     values = rng.choice([0.0, 0.3, 1.0], n) if atoms else rng.random(n) ** 3
     records = statistic.encode(values[:, None])
-    h, cells = statistic.rank(n), statistic.grid.cells
+    h, cells = statistic.ranks(n)[0], statistic.grid.cells
     x = np.concatenate([[0], np.sort(records), [cells]])
     everything = max(
         math.exp(-beta * (j - i - 1)) * (x[j] - x[i])
@@ -144,3 +145,15 @@ def test_bad_settings_are_refused_at_once(settings, name):
 def test_two_columns_are_refused():
     with pytest.raises(InvalidArgument, match="one column"):
         Median((0, 1)).for_shape(10, 2)
+
+
+def test_the_bound_for_several_quantiles_is_smooth_and_bounds_the_move_of_all_of_them():
+    several = Quantile([0.3, 0.7], bounds=(0, 3), resolution=1)
+    grid = [several.encode(np.array(d, dtype=float)[:, None]) for d in product(range(4), repeat=4)]
+    found = {tuple(d): several.smooth_sensitivity(d, 0.5) for d in grid}
+    for data, bound in found.items():
+        for i, new in product(range(4), range(4)):
+            other = (*data[:i], new, *data[i + 1 :])
+            moved = several.value(np.array(data)) - several.value(np.array(other))
+            assert np.linalg.norm(moved) <= bound * (1 + 1e-12)
+            assert bound <= math.exp(0.5) * found[other] * (1 + 1e-12)

@@ -48,8 +48,8 @@ class OrderStatistic(Statistic, Protocol):
 
     grid: Grid
 
-    def rank(self, n: int, /) -> int:
-        """Return h, where the quantile is the h-th smallest of n."""
+    def ranks(self, n: int, /) -> tuple[int, ...]:
+        """Return h of each coordinate, where the quantile is the h-th smallest of n."""
 
 
 def private_estimator(statistic: Statistic, n: int, epsilon: float) -> PrivateEstimator:
@@ -60,7 +60,8 @@ def private_estimator(statistic: Statistic, n: int, epsilon: float) -> PrivateEs
             moved = step + 2 * statistic.rounding(n)
             return _WithLaplaceNoise(statistic, step, LaplaceMechanism(moved, epsilon))
         if isinstance(statistic, OrderStatistic):
-            return _OnGaps(statistic.grid, statistic.rank(n), n, ExponentialMechanism(epsilon / 2))
+            (rank,) = statistic.ranks(n)
+            return _OnGaps(statistic.grid, rank, n, ExponentialMechanism(epsilon / 2))
     raise unsuitable("BLBQuant", "one dimension, and a global sensitivity or ranks,", statistic)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ class Quantile:
     Parameters
     ----------
     q
-        In (0, 1).
+        In (0, 1), or several in rising order: a region then covers all of them at once.
     bounds
         ``(lower, upper)``, from public knowledge.
     resolution
@@ -40,7 +41,8 @@ class Quantile:
     more can close any window of k+1 gaps around rank h, and no wider one. So S_β is the smallest
     β-smooth bound (Nissim, Raskhodnikova and Smith 2007, definition 2.2 and section 3.1). The
     paper's Lemma 6.1 uses x_(h+k⋆+1) − x_(h−k⋆−1) + C/n³, which bounds S_β but isn't β-smooth
-    itself, and would break the guarantee.
+    itself, and would break the guarantee. For several quantiles the root of the sum of squares of
+    their bounds is one for the vector.
 
     Examples
     --------
@@ -50,28 +52,39 @@ class Quantile:
     array([4.])
     >>> round(median.smooth_sensitivity(records, 1.0), 3)
     1.839
+    >>> Quantile([0.25, 0.75], bounds=(0, 10), resolution=1).value(records)
+    array([4., 5.])
     """
 
-    q: float
+    q: Any
     bounds: Any
     resolution: float | None = None
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse bad settings at once."""
-        q = real("q", self.q, "in (0, 1)", lambda x: 0 < x < 1)
+        several = is_list(self.q)
+        given = self.q if several else (self.q,)
+        qs = tuple(real("q", q, "in (0, 1)", lambda x: 0 < x < 1) for q in given)
+        if not qs or any(a >= b for a, b in pairwise(qs)):
+            raise InvalidArgument("q must be a number in (0, 1), or several in rising order")
         pair = self.bounds
         if is_list(pair) and len(pair) == 1:  # as `replace` passes it on
             (pair,) = pair
         pair = check_bounds(pair)
-        object.__setattr__(self, "q", q)
+        object.__setattr__(self, "q", qs if several else qs[0])
         object.__setattr__(self, "bounds", (pair,))
         object.__setattr__(self, "grid", Grid.over(pair, self.resolution))
 
     @property
+    def qs(self) -> tuple[float, ...]:
+        """Every q, in rising order."""
+        return self.q if isinstance(self.q, tuple) else (self.q,)
+
+    @property
     def origin(self) -> tuple[Fraction, ...]:
-        """The lower bound."""
-        return (self.grid.lower,)
+        """The lower bound, for each quantile."""
+        return (self.grid.lower,) * len(self.qs)
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -88,28 +101,33 @@ class Quantile:
         """Return the n integers of the nearest grid points, after clipping."""
         return self.grid.encode(rows[:, 0])
 
-    def rank(self, n: int) -> int:
-        """Return h = ⌈qn⌉, from 1 to n; q is read as the decimal it prints as."""
-        return min(max(math.ceil(Fraction(repr(self.q)) * n), 1), n)
+    def ranks(self, n: int) -> tuple[int, ...]:
+        """Return each h = ⌈qn⌉, from 1 to n; q is read as the decimal it prints as."""
+        return tuple(min(max(math.ceil(Fraction(repr(q)) * n), 1), n) for q in self.qs)
 
     def value(
         self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return x_(h) − lower."""
-        at = self.rank(len(records)) - 1
-        return np.array([np.partition(records, at)[at] * float(self.grid.step)])
+        """Return x_(h) − lower, for each quantile."""
+        at = [rank - 1 for rank in self.ranks(len(records))]
+        found: NDArray[np.float64] = np.partition(records, at)[at] * float(self.grid.step)
+        return found
 
     def rounding(self, n: int) -> Fraction:
-        """Return 2^-51 of the range: the step as a float, and one product."""
-        return self.grid.range / 2**51
+        """Return 2^-51 of the range for each quantile: the step as a float, and one product."""
+        return len(self.qs) * self.grid.range / 2**51
 
     def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
-        """Return S_β exactly, but for a relative 1e-14 of float rounding.
+        """Return S_β exactly, but for a relative 1e-14 of float rounding."""
+        each = [self._one_smooth(records, h, beta) for h in self.ranks(len(records))]
+        return math.hypot(*each)
 
-        As e^{−β(j−i−1)}(x_(j) − x_(i)) over i ≤ h ≤ j, i < j, in a window around h that doubles
-        until nothing outside it can matter: there the weight is under e^{−β·width}.
+    def _one_smooth(self, records: NDArray[np.int64], h: int, beta: float) -> float:
+        """As e^{−β(j−i−1)}(x_(j) − x_(i)) over i ≤ h ≤ j, i < j, in a window around h that doubles.
+
+        Until nothing outside it can matter: there the weight is under e^{−β·width}.
         """
-        n, h = len(records), self.rank(len(records))
+        n = len(records)
         width = min(64, n + 1)
         while True:
             low, high = max(h - width, 0), min(h + width, n + 1)
@@ -125,8 +143,9 @@ class Quantile:
 
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
+        names = ["median" if q == 0.5 else f"{q:g}-quantile" for q in self.qs]
         return {
-            "statistic": "median" if self.q == 0.5 else f"{self.q:g}-quantile",
+            "statistic": ", ".join(names),
             "bounds": [list(pair) for pair in self.bounds],
             "resolution": self.resolution,
         }
