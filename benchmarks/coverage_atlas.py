@@ -5,11 +5,11 @@ width stand those of the non-private interval on the same data (Student's t for 
 statistics for quantiles) and, for means, the floor 2z√(σ²/n + (R/(nμ))²) that no Gaussian-noised
 mean can go under::
 
-    python benchmarks/coverage_atlas.py [--statistic mean quantile] [--n 100 200 500 2000]
-                                        [--level 0.9] [--data-sets 2000]
+    python benchmarks/coverage_atlas.py [--statistic mean quantile] [--n 100 200 …] [--mu 0.1 …]
+                                        [--level 0.9 0.95] [--data-sets 2000]
 
 Finished cells are appended to coverage_atlas.csv and skipped by the next run, so it resumes. Noise
-is seeded: nothing here is private data.
+is seeded: nothing here is private data. `atlas_page.py` draws it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "coverage_atlas.csv"
 EARNINGS = HERE.parent / "examples" / "data" / "cps_earnings.csv"
 SEED = 20261130
-SIZES = (100, 200, 500, 2000)
+SIZES = (100, 200, 500, 2000, 10_000, 50_000)
 BUDGETS = (0.1, 0.25, 0.5, 1.0, 2.0, 8.0)
 Draw = Callable[[np.random.Generator, int], NDArray[np.floating[Any]]]
 
@@ -120,7 +120,7 @@ def quantiles() -> dict[str, Population]:
     ordered = np.sort(earnings())
     uniform = {
         f"uniform, q = {q}": Population(lambda r, n: r.random(n), (0, 1), q, q=q)
-        for q in (0.01, 0.1, 0.25, 0.5, 0.9, 0.99)
+        for q in (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
     }
     clusters = {
         f"clusters, F(gap) = {share}": Population(
@@ -132,6 +132,10 @@ def quantiles() -> dict[str, Population]:
         **uniform,
         **clusters,
         "lognormal to 20, q = 0.5": Population(lognormal, (0, 20), 1.0, q=0.5),
+        "lognormal to 20, q = 0.9": Population(
+            lognormal, (0, 20), math.exp(float(stats.norm.ppf(0.9))), q=0.9
+        ),
+        "beta(0.5, 0.5), q = 0.5": Population(lambda r, n: r.beta(0.5, 0.5, n), (0, 1), 0.5, q=0.5),
         "earnings, q = 0.5": Population(
             drawn_earnings, (0, 30_000), float(ordered[math.ceil(0.5 * len(ordered)) - 1]), q=0.5
         ),
@@ -139,9 +143,12 @@ def quantiles() -> dict[str, Population]:
             drawn_earnings, (0, 30_000), float(ordered[math.ceil(0.9 * len(ordered)) - 1]), q=0.9
         ),
         "atom of 0.505 at 0": Population(atom_at_zero, (0, 77), 0.0, q=0.5),
-        "bounds 1000 times too wide, q = 0.9": Population(
-            lambda r, n: r.random(n), (-500, 500), 0.9, q=0.9
-        ),
+        **{
+            f"bounds 1000 times too wide, q = {q}": Population(
+                lambda r, n: r.random(n), (-500, 500), q, q=q
+            )
+            for q in (0.5, 0.9)
+        },
     }
 
 
@@ -225,6 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--statistic", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--n", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--mu", nargs="+", type=float, default=BUDGETS)
     parser.add_argument("--level", nargs="+", type=float, default=[0.9])
     parser.add_argument("--data-sets", type=int, default=2000)
     options = parser.parse_args()
@@ -234,7 +242,9 @@ def main() -> None:
         with RESULTS.open() as lines:
             done = {tuple(row[c] for c in columns) for row in csv.DictReader(lines)}
     for statistic in options.statistic:
-        cells = product(STUDIES[statistic](), options.n, BUDGETS, options.level, METHODS[statistic])
+        cells = product(
+            STUDIES[statistic](), options.n, options.mu, options.level, METHODS[statistic]
+        )
         for name, n, mu, level, method in cells:
             key = (statistic, name, n, mu, level, method, options.data_sets)
             if tuple(map(str, key)) in done:

@@ -124,8 +124,13 @@ METHODS: dict[str, Any] = {
     "Dette-Graw, numerical accounting": cdp.DetteGraw(),
     "Dette-Graw, NOT private": cdp.DetteGraw("asymptotic", acknowledge_unproved=True),
     "SSVHL25": cdp.SSVHL25(),
-    "CR-SS, with replacement": cdp.CRSS("with_replacement"),
-    "CR-SS, without": cdp.CRSS("without_replacement"),
+    "CR-SS, with replacement": cdp.CRSS("with_replacement", calibration="published"),
+    "CR-SS, without": cdp.CRSS("without_replacement", calibration="published"),
+    "CR-SS, noise-aware": cdp.CRSS(),
+    "half-centred": cdp.HalfCentred(),
+    "delta method": cdp.DeltaMethod(),
+    "private sandwich": cdp.PrivateSandwich(),
+    "linearised": cdp.Linearised(),
 }
 
 # Competitors re-estimate thousands of times: they are compared where that is quick.

@@ -3,7 +3,11 @@
 from confidp.central.methods.blbquant import BLBQuant
 from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
+from confidp.central.methods.delta_method import DeltaMethod
 from confidp.central.methods.dette_graw import DetteGraw
+from confidp.central.methods.half_centred import HalfCentred
+from confidp.central.methods.linearised import Linearised
+from confidp.central.methods.private_sandwich import PrivateSandwich
 from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.methods.rank_inversion import RankInversion
 from confidp.central.methods.ssvhl25 import SSVHL25
@@ -47,17 +51,21 @@ __all__ = [
     "ConfidpError",
     "Correlation",
     "Custom",
+    "DeltaMethod",
     "DetteGraw",
     "FiniteUStatistic",
     "GiniMeanDifference",
+    "HalfCentred",
     "HuberERM",
     "InvalidArgument",
     "KendallTau",
     "Ledger",
     "LedgerError",
+    "Linearised",
     "LogisticERM",
     "Mean",
     "Median",
+    "PrivateSandwich",
     "PrivateVariance",
     "ProductKernel",
     "Quantile",

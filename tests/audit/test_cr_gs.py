@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from audit.harness import mu_lower_bound
-from confidp import CRGS, Mean
+from confidp import CRGS, Custom, Mean
 from confidp.central.methods.cr_gs import CRGSPlan
 from confidp.central.methods.method import Request
 from confidp.privacy.noise import GaussianMechanism
@@ -82,10 +82,12 @@ def test_a_multiplicity_taken_as_1_with_replacement_is_caught():
     assert leak(broken, times=plan.resampling.multiplicity) > 3.0
 
 
-def noise_aware_leak(change=None):
+def noise_aware_leak(change=None, side="two-sided"):
     """Attack the noise-aware region with the same neighbours; m = 10 of 1000 makes pivots leak."""
-    statistic = Mean(bounds=(0, 1)).for_shape(N, 1)
-    plan = CRGS(resample_size=M).plan(statistic, Request(N, 3.0, 0.9, 1))
+    # A Custom mean has no public bounds of its own, which would clip a one-sided end.
+    mean = Mean(bounds=(0, 1)) if side == "two-sided" else Custom(np.mean, lambda n: 1 / n, (0, 1))
+    statistic = mean.for_shape(N, 1)
+    plan = CRGS(resample_size=M).plan(statistic, Request(N, 3.0, 0.9, 1, alternative=side))
     if change is not None:
         plan = change(plan)
     zeros = np.zeros((N, 1))
@@ -97,7 +99,8 @@ def noise_aware_leak(change=None):
 
         def run():
             ball = plan.release_on(records, [np.arange(M)], OS)
-            return np.array([*ball.center, ball.radius])
+            reach = ball.radius if ball.box is None else ball.center[0] - ball.box[0][0]
+            return np.array([*ball.center, reach])
 
         return run
 
@@ -115,3 +118,16 @@ def test_a_noise_aware_region_with_half_its_center_noise_is_caught():
         return replace(plan, center=noise_halved(plan.center))
 
     assert noise_aware_leak(half) > 3.0
+
+
+def test_a_noise_aware_lower_bound_leaks_no_more_than_mu_and_nearly_that_much():
+    # Its Q moves as far as the pivots do: no noise of the center's blurs it.
+    bound = noise_aware_leak(side="greater")
+    assert 0.6 * 3.0 - 0.25 < bound <= 3.0
+
+
+def test_a_lower_bound_with_half_its_center_noise_is_caught():
+    def half(plan):
+        return replace(plan, center=noise_halved(plan.center))
+
+    assert noise_aware_leak(half, side="greater") > 3.0

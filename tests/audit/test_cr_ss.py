@@ -4,14 +4,18 @@
 that ignores δ is off by less than 0.001.
 """
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from audit.harness import mu_lower_bound
-from confidp import CRSS, Median
+from confidp import CRSS, Custom, Median
 from confidp.central.methods.method import Request
+from confidp.central.methods.noise_aware import calibrated_reach, reach_mechanism, region_around
+from confidp.central.methods.noise_aware_smooth import SmoothPivots, release_with_bounds
 from confidp.central.methods.ptr_gdp import PTRGDP
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
@@ -60,20 +64,25 @@ class LemmaMedian(Median(bounds=(0, 1)).__class__):
 
     def smooth_sensitivity(self, records, beta):
         x = np.sort(records)
-        h, step = self.rank(len(x)), float(self.grid.step)
+        h, step = math.ceil(len(x) / 2), float(self.grid.step)
         return (x[h] - x[h - 2]) * step + 1 / len(x) ** 3  # k⋆ = 0
 
 
-def cr_ss_leak(statistic, mu: float, runs: int) -> float:
-    """Attack CR-SS on neighbours where one record opens a gap beside the median."""
-    n, m = 400, 20
-    statistic = statistic.for_shape(n, 1)
-    plan = CRSS(resample_size=m).plan(statistic, Request(n, mu, 0.9, 1, DELTA))
+def gap_opens(n: int, m: int):
+    """Return neighbours of which one has a gap beside the median, and a resample across it."""
     half = n // 2  # the median is the 200th smallest, and its right neighbour at first is as small
     data = np.concatenate([np.full(half + 1, 0.5), np.full(n - half - 1, 1.0)])[:, None]
     other = data.copy()
     other[half] = 1.0
-    indices = np.arange(half - m // 2, half + m // 2)
+    return data, other, np.arange(half - m // 2, half + m // 2)
+
+
+def cr_ss_leak(statistic, mu: float, runs: int, **settings) -> float:
+    """Attack CR-SS on neighbours where one record opens a gap beside the median."""
+    n, m = 400, 20
+    statistic = statistic.for_shape(n, 1)
+    plan = CRSS(resample_size=m, **settings).plan(statistic, Request(n, mu, 0.9, 1, DELTA))
+    data, other, indices = gap_opens(n, m)
 
     def released(rows):
         records = statistic.encode(rows)
@@ -88,9 +97,67 @@ def cr_ss_leak(statistic, mu: float, runs: int) -> float:
     return mu_lower_bound(released(data), released(other), runs)
 
 
-def test_cr_ss_with_exact_smooth_sensitivities_leaks_no_more_than_mu():
-    assert cr_ss_leak(Median(bounds=(0, 1)), mu=3.0, runs=3000) <= 3.0 + SLACK
+@pytest.mark.parametrize("calibration", ["published", "noise-aware"])
+def test_cr_ss_with_exact_smooth_sensitivities_leaks_no_more_than_mu(calibration):
+    leak = cr_ss_leak(Median(bounds=(0, 1)), mu=3.0, runs=600, calibration=calibration)
+    assert leak <= 3.0 + SLACK
 
 
-def test_cr_ss_with_lemma_6_1_as_its_smooth_sensitivity_is_caught():
-    assert cr_ss_leak(LemmaMedian(0.5, (0, 1)), mu=2.0, runs=1000) > 2.0 + SLACK
+@pytest.mark.parametrize("calibration", ["published", "noise-aware"])
+def test_cr_ss_with_lemma_6_1_as_its_smooth_sensitivity_is_caught(calibration):
+    settings = {} if calibration == "published" else {"shares": (1, 1, 1, 1)}
+    leak = cr_ss_leak(
+        LemmaMedian(0.5, (0, 1)), mu=2.0, runs=600, calibration=calibration, **settings
+    )
+    assert leak > 2.0 + SLACK
+
+
+def bounds_first_leak(release, jump: float, runs: int) -> float:
+    """Attack `release_with_bounds` where both smooth bounds jump by e^`jump`, as they may.
+
+    Values lie as far apart as the smaller bounds allow. A lower bound shows Q's sign, too.
+    """
+    wide = Custom(lambda x: 0.0, lambda n: 1.0, bounds=(0, 1)).for_shape(10, 1)
+    center, radius = (PTRGDP(jump, 0.75, 0.75, DELTA) for _ in range(2))
+    request = Request(10, 1.5, 0.9, 1, DELTA, "greater")
+
+    def released(value, bound):
+        private = SmoothPivots([Fraction(value)], np.array([[value]]), bound, bound)
+
+        def run():
+            ball = release(private, center, radius, wide, request, OS)
+            scales = np.array([ball.public["center_noise"], ball.public["radius_noise"]])
+            reach = ball.center[0] - ball.box[0][0]
+            in_noises = np.array([ball.center[0], reach]) / scales
+            return np.array([*np.log(scales), *in_noises, np.cbrt(reach)])
+
+        return run
+
+    smaller, larger = 1.0, float(np.exp(jump))
+    return mu_lower_bound(released(0.0, smaller), released(1.0, larger), runs)
+
+
+@pytest.mark.parametrize("jump", [0.01, 4.0])
+def test_bounds_first_leaks_no_more_than_its_four_parts(jump):
+    leak = bounds_first_leak(release_with_bounds, jump, runs=1000)
+    assert leak <= 1.5 + SLACK
+    assert jump > 0.01 or leak > 0.6 * 1.5 - 0.25  # a small β makes the bounds tight
+
+
+def unreleased_scale(private, center, radius, statistic, request, randomness):
+    """`release_with_bounds`, but the radius's scale is the smooth bound itself."""
+    center_bound = center.release_bound(private.center_bound, randomness)
+    released_bound = radius.release_bound(private.radius_bound, randomness)
+    values = center.value_mechanism(center_bound)
+    mechanism, nominal = reach_mechanism(Fraction(private.radius_bound), radius.mu_value)
+    level, side = request.confidence_level, request.alternative
+    reach = calibrated_reach(private.pivots, values.scale, nominal, level, side)
+    noisy_center = values.release(private.estimate, randomness)
+    (noisy,) = mechanism.release([Fraction(reach)], randomness)
+    public = {"center_noise": values.scale, "radius_noise": released_bound / radius.mu_value}
+    return region_around(noisy_center, noisy, statistic, side, public)
+
+
+def test_a_radius_whose_scale_is_the_unreleased_smooth_bound_is_caught():
+    # Against the same neighbours as the sound order above.
+    assert bounds_first_leak(unreleased_scale, jump=4.0, runs=500) > 1.5 + SLACK

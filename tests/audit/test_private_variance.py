@@ -1,9 +1,11 @@
-"""Attacks on private variance: the released mean and variance leak no more than μ says.
+"""Attacks on private variance: what it releases leaks no more than μ says.
 
-All records say 0, but one of the neighbour's says 1: both statistics move by all they can.
+All records say 0, but one of the neighbour's says 1 in every column: means, variances and
+covariances all move by all they can.
 """
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,13 +13,14 @@ import pytest
 from audit.harness import mu_lower_bound
 from confidp import Mean, PrivateVariance
 from confidp.central.methods.method import Request
+from confidp.central.methods.private_covariance import CovarianceMechanism
 from confidp.randomness import Randomness
 
-N, RUNS, OS = 100, 4000, Randomness.of(None)
+N, RUNS, OS = 50, 1000, Randomness.of(None)
 
 
-def leak(plan):
-    zeros = np.zeros((N, 1))
+def leak(plan, columns=1):
+    zeros = np.zeros((N, columns))
     one = zeros.copy()
     one[0] = 1.0
 
@@ -25,30 +28,52 @@ def leak(plan):
         records = plan.statistic.encode(rows)
 
         def run():
-            ball = plan.release(records, OS)
-            return np.array([ball.center[0], ball.public["variance"]])
+            out = plan.release(records, OS)
+            spread = out.public.get("variance", out.public.get("covariance"))
+            upper = np.triu_indices(columns) if np.ndim(spread) == 2 else slice(None)
+            return np.concatenate([out.center, np.atleast_1d(spread)[upper]])
 
         return run
 
     return mu_lower_bound(released(zeros), released(one), RUNS)
 
 
-def plan_for(mu):
-    return PrivateVariance().plan(Mean((0, 1)).for_shape(N, 1), Request(N, mu, 0.9, 1))
+def plan_for(mu, columns=1, shape="box"):
+    statistic = Mean((0, 1)).for_shape(N, columns)
+    return PrivateVariance(0.8, shape).plan(statistic, Request(N, mu, 0.9, 1))
 
 
-@pytest.mark.parametrize("mu", [1.0, 3.0])
+@pytest.mark.parametrize("mu", [1.0, 2.0])
 def test_mean_and_variance_together_leak_no_more_than_mu_and_nearly_that_much(mu):
     bound = leak(plan_for(mu))
     assert bound <= mu
     assert bound > 0.6 * mu - 0.25
 
 
+@pytest.mark.parametrize("shape", ["box", "ellipsoid"])
+def test_several_columns_leak_no_more_than_mu_and_nearly_that_much(shape):
+    bound = leak(plan_for(2.0, columns=2, shape=shape), columns=2)
+    assert bound <= 2.0
+    assert bound > 0.6 * 2.0 - 0.25
+
+
 @pytest.mark.parametrize("part", ["center", "spread"])
 def test_too_little_noise_on_either_is_caught(part):
-    plan = plan_for(3.0)
+    plan = plan_for(2.0)
     mechanism = getattr(plan, part)
     # The variance has a fifth of the budget: halving its noise alone is a smaller breach.
     factor = 2 if part == "center" else 4
     broken = replace(mechanism, sensitivity=mechanism.sensitivity / factor)
-    assert leak(replace(plan, **{part: broken})) > 3.0
+    assert leak(replace(plan, **{part: broken})) > 2.0
+
+
+def test_noise_for_one_column_on_all_is_caught():
+    plan = plan_for(2.0, columns=4)
+    broken = replace(plan.center, sensitivity=Fraction(1, N))
+    assert leak(replace(plan, center=broken), columns=4) > 2.0
+
+
+def test_a_covariance_with_the_noise_of_one_variance_is_caught():
+    plan = plan_for(2.0, columns=4, shape="ellipsoid")
+    broken = CovarianceMechanism(Fraction(1, N), 4, plan.spread.mu)
+    assert leak(replace(plan, spread=broken), columns=4) > 2.0

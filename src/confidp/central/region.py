@@ -25,8 +25,9 @@ class ConfidenceRegion:
     center
         The private estimate, one number for each coordinate.
     radius
-        In the units of the data; an interval's half-width, half a box's widest side, an
-        ellipsoid's longest semi-axis. Infinite where the method returned ⊥.
+        In the units of the data; an interval's half-width, a one-sided bound's distance from the
+        center, half a box's widest side, an ellipsoid's longest semi-axis. Infinite where the
+        method returned ⊥.
     confidence_level
         The nominal coverage.
     spent
@@ -99,11 +100,17 @@ class ConfidenceRegion:
 
     @property
     def caution(self) -> str | None:
-        """A word where the privacy noise makes the stated level doubtful, from public numbers.
+        """A word where the privacy noise makes the region wide or its level doubtful, or None.
 
         A Gaussian error in an interval's end of a fifth of its half-width costs about 0.02 of
         coverage at level 0.9 (the second-order term, r²z³φ(z) with r = 1/5), and more beyond.
         """
+        if self.public.get("newton_step") is False:
+            return (
+                "the budget is too small for a Newton step at this number of rows: the region is "
+                "around a first estimate, and wide. A larger budget, more rows or a larger "
+                "regularization help."
+            )
         if self.public.get("counts_noise"):
             return None
         noises = [self.public.get(key) or 0.0 for key in ("center_noise", "radius_noise")]
@@ -148,7 +155,7 @@ class ConfidenceRegion:
         2.500 (95% interval: 2.000 to 3.000)
         """
         level = f"{100 * self.confidence_level:.6g}%"
-        if math.isinf(self.radius):
+        if math.isinf(self.radius) and self.box is None:
             answer = "no result (⊥)"
         elif self.dimension == 1:
             answer = f"{self.center[0]:,.{self.decimals}f} ({level} {self.in_words})"

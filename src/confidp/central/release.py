@@ -9,13 +9,18 @@ from typing import Any
 from confidp.central.data import as_rows, check_missing, fill_missing
 from confidp.central.methods.cr_gs import CRGS
 from confidp.central.methods.cr_ss import CRSS
+from confidp.central.methods.delta_method import DeltaMethod, HasEquation
+from confidp.central.methods.half_centred import HalfCentred
 from confidp.central.methods.method import Method, Plan, Request
+from confidp.central.methods.private_sandwich import PrivateSandwich
 from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.methods.rank_inversion import RankInversion
 from confidp.central.region import ConfidenceRegion
+from confidp.central.statistics.m_estimator import Linearisable
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import MeanLike, SmoothFriendly, Statistic
+from confidp.central.statistics.u_smooth import ProductKernel
 from confidp.errors import InvalidArgument, InvalidType, integer, level
 from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
@@ -179,12 +184,23 @@ def _choose(
     """Return the method and the public reason for it."""
     if not isinstance(method, str):
         return method, "chosen by the caller"
-    if isinstance(statistic, Mean) and len(statistic.grids) == 1:
-        return PrivateVariance(), "auto: the narrowest for a mean, and it counts the privacy noise"
+    if isinstance(statistic, Mean):
+        return PrivateVariance(), "auto: the narrowest for means, and it counts the privacy noise"
+    if isinstance(statistic, HasEquation):
+        return DeltaMethod(), "auto: the narrowest for a smooth function of means; counts the noise"
     if isinstance(statistic, Quantile):
         return RankInversion(), "auto: for a quantile its coverage holds for every distribution"
+    if isinstance(statistic, Linearisable):
+        return PrivateSandwich(), "auto: one private Newton step and a sandwich; counts the noise"
     if not isinstance(statistic, MeanLike):
         return CRSS(), "auto: only the statistic's smooth sensitivity is small"
+    if (
+        isinstance(statistic, ProductKernel)
+        and statistic.degenerate
+        and n >= 4
+        and budget.delta > 0
+    ):
+        return HalfCentred(), "auto: at rate n, known to be degenerate; counts the noise"
     faster = statistic.scale(4 * n) > 3 * statistic.scale(n)  # τ_n = n, not √n
     if faster and isinstance(statistic, SmoothFriendly) and budget.delta > 0:
         return CRSS(), "auto: at rate n only the statistic's smooth sensitivity is small enough"

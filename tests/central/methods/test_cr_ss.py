@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,16 +17,17 @@ from confidp.errors import ConfidpError, InvalidArgument, InvalidType
 from confidp.randomness import Randomness
 
 SAMPLINGS = ["with_replacement", "without_replacement"]
+Published = partial(CRSS, calibration="published")
 
 
 def plan_for(n, *, mu=8.0, delta=1e-6, n_resamples=500, method=None, statistic=None) -> CRSSPlan:
     statistic = (statistic or Median(bounds=(-1, 1))).for_shape(n, 1)
     request = Request(n, mu, 0.9, n_resamples, delta)
-    return (method or CRSS()).plan(statistic, request)
+    return (method or Published()).plan(statistic, request)
 
 
 def test_beta_is_equation_6s():
-    plan = plan_for(2000, method=CRSS("with_replacement"))
+    plan = plan_for(2000, method=Published("with_replacement"))
     kappa = 8
     expected = 8 / (2 * kappa) / (4 * math.sqrt(math.log(500 / (1e-6 / 2000))))
     assert plan.beta == pytest.approx(expected)
@@ -40,7 +42,7 @@ def test_beta_is_equation_6s():
 )
 @settings(deadline=None)
 def test_the_parts_compose_to_no_more_than_the_budget(mu, delta, shares):
-    plan = plan_for(100, mu=mu, delta=delta, method=CRSS(shares=shares))
+    plan = plan_for(100, mu=mu, delta=delta, method=Published(shares=shares))
     parts = [plan.center.mu_bound, plan.center.mu_value, plan.radius.mu_bound, plan.radius.mu_value]
     total = sum(Fraction(part) ** 2 for part in parts)
     assert Fraction(mu) ** 2 * (1 - Fraction(2) ** -50) <= total <= Fraction(mu) ** 2
@@ -59,7 +61,7 @@ def test_as_published_every_part_gets_half_of_mu():
 def test_what_is_released_is_the_algorithms(sampling):
     rng = np.random.default_rng(3)
     data = rng.uniform(-1, 1, size=(300, 1))
-    plan = plan_for(300, method=CRSS(sampling), n_resamples=50)
+    plan = plan_for(300, method=Published(sampling), n_resamples=50)
     median = plan.statistic
     records = median.encode(data)
     sets = [rng.integers(0, 300, plan.resampling.size) for _ in range(50)]
@@ -88,7 +90,7 @@ def neighbours(draw):
     data = points[:n, None].copy()
     other = data.copy()
     other[rng.integers(n)] = points[n]
-    method = CRSS(SAMPLINGS[0] if with_replacement else SAMPLINGS[1], m, beta=beta)
+    method = Published(SAMPLINGS[0] if with_replacement else SAMPLINGS[1], m, beta=beta)
     plan = plan_for(n, method=method, n_resamples=4, statistic=Median(bounds=(0, 1)))
     sets = []
     while len(sets) < 4:
@@ -142,13 +144,13 @@ def test_auto_takes_cr_ss_where_there_is_only_a_smooth_sensitivity():
         budget=GDP(4.0, 1e-6),
         n_resamples=20,
     )
-    assert region.method.startswith("CR-SS")
+    assert region.method.startswith("CR-SS (noise-aware")
     assert "smooth" in region.public["reason"]
     assert region.spent.delta <= 1e-6
 
 
 def test_bottom_is_everything():
-    plan = plan_for(100, method=CRSS("with_replacement", 20))
+    plan = plan_for(100, method=Published("with_replacement", 20))
     object.__setattr__(plan.resampling, "multiplicity", 1)
     ball = plan.release(plan.statistic.encode(np.zeros((100, 1))), Randomness.of(1))
     assert math.isinf(ball.radius)
@@ -175,6 +177,7 @@ def test_a_statistic_without_the_sensitivity_a_method_needs_is_refused():
         ({"shares": (1, 1, 1, 0)}, "shares"),
         ({"shares": 1.0}, "shares"),
         ({"sampling": "jackknife"}, "sampling"),
+        ({"calibration": "wishful"}, "calibration"),
     ],
 )
 def test_settings_out_of_range_are_refused_at_once(changed, name):

@@ -8,21 +8,35 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, kstest, norm
 
-from confidp import CRGS, GDP, Custom, Mean, StandardDeviation, confidence_region
+from confidp import (
+    CRGS,
+    GDP,
+    Custom,
+    GiniMeanDifference,
+    Mean,
+    ProductKernel,
+    StandardDeviation,
+    UStatistic,
+    confidence_region,
+)
 from confidp.central.methods import noise_aware
 from confidp.central.methods.method import Request
 from confidp.central.methods.noise_aware import NoiseAwarePlan, covered
 from confidp.central.resampling import multiplicity
 from confidp.errors import ConfidpError
+from confidp.randomness import Randomness
 
 FALSE_ALARM = 1e-6
 SAMPLINGS = ["with_replacement", "without_replacement"]
+SIDES = ["two-sided", "greater", "less"]
 
 
-def plan_for(statistic, n, *, columns=1, mu=1.0, level=0.9, n_resamples=50, **settings):
-    request = Request(n=n, mu=mu, confidence_level=level, n_resamples=n_resamples)
+def plan_for(
+    statistic, n, *, columns=1, mu=1.0, level=0.9, n_resamples=50, side="two-sided", **settings
+):
+    request = Request(n, mu, level, n_resamples, alternative=side)
     plan = CRGS(**settings).plan(statistic.for_shape(n, columns), request)
     assert isinstance(plan, NoiseAwarePlan)
     return plan
@@ -72,6 +86,49 @@ def test_the_radius_moves_by_no_more_than_its_pivots(size, moves, center_noise, 
         assert abs(radius(size) - radius(moved)) <= 1 + 2 * noise_aware._ERROR
 
 
+@given(
+    st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=30),
+    st.lists(st.floats(-1, 1), min_size=30, max_size=30),
+    st.floats(1e-6, 1e6),
+    st.sampled_from([0.01, 0.5, 0.9, 0.95]),
+    st.sampled_from(SIDES[1:]),
+)
+@settings(deadline=None)
+def test_one_sided_q_moves_by_no_more_than_its_pivots_whatever_its_sign(
+    pivots, moves, center_noise, level, side
+):
+    pivots = np.array(pivots)[:, None]
+    moved = pivots + np.array(moves)[: len(pivots), None]
+    first, second = (
+        noise_aware.calibrated_reach(w, center_noise, 1.0, level, side) for w in (pivots, moved)
+    )
+    assert abs(first - second) <= 1 + 2 * noise_aware._ERROR
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("shift", [-5.0, 0.0, 5.0])
+def test_one_sided_q_solves_its_equation(level, shift):
+    pivots = np.random.default_rng(7).normal(shift, 2.0, (500, 1))
+    for side, sign in (("greater", 1), ("less", -1)):
+        q = noise_aware.calibrated_reach(pivots, 1.5, 0.5, level, side)
+        share = norm.cdf((q - sign * pivots) / math.hypot(1.5, 0.5)).mean()
+        assert share == pytest.approx(level, abs=1e-5)  # the ramp is 1e-7 for each noise scale
+    # Pivots all far to one side: Q follows them below 0, where a radius would stop.
+    assert noise_aware.calibrated_reach(pivots - 50, 1.5, 0.5, level, "greater") < -30
+
+
+def test_a_gap_at_the_level_does_not_break_the_one_sided_bound():
+    pivots = np.array([-1e8] * 90 + [1e8] * 10)[:, None]
+    ends = [
+        noise_aware.calibrated_reach(w, 1.0, 1.0, 0.9, "greater")
+        for w in (pivots, pivots + np.sign(-pivots))
+    ]
+    assert abs(ends[0] - ends[1]) <= 1 + 2 * noise_aware._ERROR
+    far = np.array([[1e300], [-1e300]])
+    for level in (0.1, 0.9):
+        assert math.isfinite(noise_aware.calibrated_reach(far, 1.0, 1e-200, level, "less"))
+
+
 def test_a_distribution_with_a_gap_at_the_level_does_not_break_the_bound():
     # Exactly 1 − α of the pivots small and the rest huge: without the ramp a flat stretch of the
     # probability would let rounding decide where between the two the radius lies.
@@ -106,8 +163,9 @@ def neighbours(draw):
     points = bounds[0] + rng.choice([0.0, 1.0, 1 / 3], (n + 1, columns)) * (bounds[1] - bounds[0])
     other = points[:n].copy()
     other[rng.integers(n)] = points[n]
+    side = draw(st.sampled_from(SIDES if columns == 1 else SIDES[:1]))
     plan = plan_for(
-        Mean(bounds), n, columns=columns, n_resamples=5, resample_size=m,
+        Mean(bounds), n, columns=columns, n_resamples=5, resample_size=m, side=side,
         sampling=SAMPLINGS[0] if with_replacement else SAMPLINGS[1],
     )  # fmt: skip
     sets = [rng.integers(0, n, m) if with_replacement else rng.permutation(n)[:m] for _ in range(5)]
@@ -194,10 +252,83 @@ def test_it_covers_at_budgets_where_the_published_radius_does_not(columns, mu, s
     assert region.caution is None
 
 
-def test_auto_takes_it_for_mean_like_statistics_other_than_a_mean():
+@pytest.mark.parametrize("mu", [0.25, 8.0])
+@pytest.mark.parametrize("side", SIDES[1:])
+def test_one_sided_bounds_cover_as_often_as_they_say_and_no_more(side, mu):
+    rng, data_sets = np.random.default_rng(8), 200
+    covered_sets = 0
+    for _ in range(data_sets):
+        region = confidence_region(
+            rng.uniform(-1, 1, 500),
+            Mean((-1, 1)),
+            budget=GDP(mu),
+            confidence_level=0.9,
+            alternative=side,
+            method=CRGS(),
+            n_resamples=300,
+            rng=rng,
+        )
+        covered_sets += region.contains(0.0)
+        low, high = region.interval
+        assert (high if side == "greater" else low) == (1.0 if side == "greater" else -1.0)
+        assert low <= high
+    assert binomtest(covered_sets, data_sets, 0.89, "less").pvalue > FALSE_ALARM
+    assert binomtest(covered_sets, data_sets, 0.91, "greater").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("side", SIDES[1:])
+def test_a_one_sided_end_has_the_noise_of_center_and_radius_and_no_clipping(side):
+    # Constant pivots: L = θ̂ + s_c Z − Q − s_r Z₁ with Q known.
+    plan = plan_for(Custom(lambda x: 3.0, lambda n: 1 / n, (0, 5)), 400, side=side)
+    records = plan.statistic.encode(np.full((400, 1), 3.0))
+    _, nominal = plan.radius_mechanism(1)
+    s_c, sign = plan.center.scale, -1 if side == "greater" else 1
+    q = norm.ppf(0.9) * math.hypot(s_c, nominal)
+    ends = []
+    for seed in range(600):
+        ball = plan.release_on(records, [np.arange(200)], Randomness.of(seed))
+        low, high = ball.box[0]
+        ends.append((low if side == "greater" else high) - 3.0 - sign * q)
+        assert (high if side == "greater" else low) in (math.inf, -math.inf)
+    assert kstest(np.array(ends) / math.hypot(s_c, nominal), "norm").pvalue > FALSE_ALARM
+
+
+def test_the_other_end_is_what_is_known_of_the_parameter():
+    known = noise_aware.parameter_bounds
+    assert known(Mean((2, 5))) == (2.0, 5.0)
+    kernel = UStatistic(lambda x, y: abs(x - y), 2, (0, 9), kernel_range=(0, 9))
+    assert known(kernel) == (0.0, 9.0)
+    assert known(ProductKernel((-3, 2))) == (0.0, 9.0)
+    assert known(ProductKernel((2, 3))) == (4.0, 9.0)
+    assert known(StandardDeviation((0, 1), 0.1)) == (-math.inf, math.inf)
+
+
+def test_an_end_beyond_what_is_known_is_pulled_back_to_it():
+    region = confidence_region(
+        np.ones(50), Mean((0, 1)), budget=GDP(0.01), method=CRGS(), alternative="greater",
+        n_resamples=5, rng=1, confidence_level=0.001,
+    )  # fmt: skip
+    assert region.interval == (1.0, 1.0)
+
+
+def test_one_sided_is_for_one_dimension_and_not_for_the_published_radius():
+    rows = np.zeros((20, 2))
+    with pytest.raises(ConfidpError, match="alternative must be 'two-sided' in 2 dimensions"):
+        confidence_region(rows, Mean((0, 1)), budget=GDP(1.0), method=CRGS(), alternative="greater")
+    with pytest.raises(ConfidpError, match="alternative must be 'two-sided'"):
+        confidence_region(
+            rows[:, 0],
+            Mean((0, 1)),
+            budget=GDP(1.0),
+            method=CRGS(calibration="published"),
+            alternative="less",
+        )
+
+
+def test_auto_takes_it_for_mean_like_statistics_without_a_narrower_method():
     region = confidence_region(
         np.random.default_rng(4).random(500),
-        StandardDeviation((0, 1), 0.1),
+        GiniMeanDifference((0, 1)),
         budget=GDP(2.0),
         n_resamples=100,
     )

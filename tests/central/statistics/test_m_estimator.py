@@ -3,9 +3,7 @@
 import json
 import math
 import warnings
-from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -13,158 +11,21 @@ from scipy.stats import binom
 
 from confidp import CRGS, GDP, confidence_region
 from confidp.central.statistics import m_estimator
-from confidp.central.statistics.m_estimator import ERM
 from confidp.central.statistics.regression import HuberERM, LogisticERM
 from confidp.central.statistics.statistic import MeanLike
 from confidp.errors import ConfidpError, InvalidArgument, InvalidType
-
-
-def named(part):
-    """A test's name for a statistic, or a tuple that begins with one."""
-    part = part[0] if isinstance(part, tuple) else part
-    return f"{type(part).__name__}-{part.regularization:g}" if hasattr(part, "lipschitz") else None
-
-
-def location(regularization=0.1, bounds=(-100, 100), **changes):
-    """A generic ERM: ℓ = √(1 + ‖y − x‖²), so G = 1, in d dimensions."""
-
-    def gradient(y, x):
-        return (y - x) / np.sqrt(1 + ((y - x) ** 2).sum(axis=1, keepdims=True))
-
-    def hessian(y, x):
-        r, s = y - x, 1 + ((y - x) ** 2).sum(axis=1)
-        outer = np.einsum("n,ni,nj->ij", s**-1.5, r, r)
-        return (np.eye(len(y)) * (s**-0.5).sum() - outer) / len(x)
-
-    settings = {"gradient": gradient, "hessian": hessian, "lipschitz": 1.0, "bounds": bounds}
-    return ERM(regularization, **(settings | changes))
-
-
-def ready(statistic, rows):
-    """The statistic for the rows' shape, and the encoded records."""
-    statistic = statistic.for_shape(*rows.shape)
-    return statistic, statistic.encode(rows)
-
-
-def objective(statistic, records, y, exp=np.exp, sqrt=np.sqrt, log1p=np.log1p):
-    """F(y), written down again, without a look at the code."""
-    z, o = records[:, :-1], records[:, -1]
-    if isinstance(statistic, LogisticERM):
-        margin = o * (z @ y)
-        loss = np.maximum(-margin, 0) + log1p(exp(-np.abs(margin)))
-    elif isinstance(statistic, HuberERM):
-        r, c = np.abs(o - z @ y), statistic.threshold
-        loss = np.where(r <= c, r**2 / 2, c * r - c**2 / 2)
-    else:
-        loss = sqrt(1 + ((y - records) ** 2).sum(axis=1))
-    return loss.mean() + statistic.regularization / 2 * (y @ y)
-
-
-def exact_gradient(statistic, records, y):
-    """∇F(y) to 50 digits, for a list of mpmath numbers y."""
-    d = len(y)
-    total = [mpmath.mpf(0)] * d
-    for record in records.tolist():
-        z, o = ([mpmath.mpf(x) for x in record[:-1]], mpmath.mpf(record[-1]))
-        if isinstance(statistic, ERM):
-            r = [a - mpmath.mpf(b) for a, b in zip(y, record, strict=True)]
-            s = mpmath.sqrt(1 + mpmath.fsum(a * a for a in r))
-            each = [a / s for a in r]
-        else:
-            t = mpmath.fdot(z, y)
-            if isinstance(statistic, LogisticERM):
-                slope = -o / (1 + mpmath.exp(o * t))
-            else:
-                c = mpmath.mpf(statistic.threshold)
-                slope = -max(-c, min(o - t, c))
-            each = [slope * a for a in z]
-        total = [a + b for a, b in zip(total, each, strict=True)]
-    ridge = mpmath.mpf(statistic.regularization)
-    return [a / len(records) + ridge * b for a, b in zip(total, y, strict=True)]
-
-
-def distance_to_exact(statistic, records, value):
-    """‖value − y⋆‖ with y⋆ to some 20 digits more than float: Newton on the exact gradient."""
-    with mpmath.workdps(50):
-        y = [mpmath.mpf(x) for x in value.tolist()]
-        for _ in range(60):
-            g = exact_gradient(statistic, records, y)
-            if mpmath.norm(g) <= mpmath.mpf(10) ** -30 * statistic.lipschitz:
-                break  # within 1e-30·G/λ of y⋆, by strong convexity
-            h = statistic._hessian(np.array(y, dtype=float), records)
-            h = mpmath.matrix(h.tolist()) + mpmath.mpf(statistic.regularization) * mpmath.eye(
-                len(y)
-            )
-            step = mpmath.lu_solve(h, mpmath.matrix(g))
-            y = [a - b for a, b in zip(y, step, strict=True)]
-        else:
-            raise AssertionError("the reference did not converge")
-        return float(
-            mpmath.norm([a - mpmath.mpf(b) for a, b in zip(y, value.tolist(), strict=True)])
-        )
-
-
-def data(kind, n, p, rng):
-    """Rows that upset solvers: (n, p) features of norm about 1 and an outcome of about ±1."""
-    x = rng.normal(size=(n, p))
-    outcome = rng.choice([-1.0, 1.0], n)
-    if kind == "all equal":
-        x[:], outcome[:] = x[0], 1.0
-    elif kind == "separable":
-        outcome = np.sign(x[:, 0])
-    elif kind == "collinear":
-        x = np.outer(rng.normal(size=n), x[0])
-    elif kind == "nearly collinear":
-        x = x[:1] + 1e-7 * x
-    elif kind == "all scales":
-        x *= 10.0 ** rng.uniform(-12, 0, size=(1, p))
-    elif kind == "one row":
-        x[1:] = 0.0
-    elif kind == "axes":
-        x = np.eye(p)[rng.integers(p, size=n)]
-    elif kind == "zero":
-        x[:], outcome[:] = 0.0, 0.0
-    elif kind == "huge":
-        x *= 1e200
-        outcome *= np.inf
-    return np.column_stack([x, outcome])
-
-
-KINDS = [
-    "normal",
-    "all equal",
-    "separable",
-    "collinear",
-    "nearly collinear",
-    "all scales",
-    "one row",
-    "axes",
-    "zero",
-    "huge",
-]
-# (statistic, by what features and by what outcomes are multiplied)
-STATISTICS = [
-    (LogisticERM(0.05), 1, 1),
-    (LogisticERM(1e-6, intercept=False), 1, 1),
-    (LogisticERM(1e-6, feature_norm=100.0), 100, 1),
-    (LogisticERM(1.0, feature_norm=1e6), 1e6, 1),
-    (LogisticERM(1e20), 1, 1),
-    (LogisticERM(1e-20, feature_norm=1e-9, intercept=False), 1e-9, 1),
-    (HuberERM(0.05, 1.0, (-2, 2)), 1, 1),
-    (HuberERM(1e-6, 0.01, (-1, 3), intercept=False), 1, 1),
-    (HuberERM(1e-6, 5000.0, (0, 30_000), feature_norm=10), 10, 1e4),
-    (HuberERM(1.0, 1e-3, (-1e3, 1e3), feature_norm=1e5), 1e5, 1e3),
-    (HuberERM(0.1, 1e9, (-1e9, 1e9), feature_norm=1e-3), 1e-3, 1e9),
-    (location(0.1, dimension=4), 1, 1),
-    (location(1e-6, dimension=4), 50, 50),
-]
-
-
-def scaled(case, kind, n, rng):
-    statistic, feature, outcome = case
-    rows = data(kind, n, 3, rng) * np.array([feature] * 3 + [outcome])
-    return ready(statistic, rows)
-
+from minimisers import (
+    KINDS,
+    STATISTICS,
+    attacked,
+    distance_to_exact,
+    location,
+    named,
+    objective,
+    ratio,
+    ready,
+    scaled,
+)
 
 # --- The value -----------------------------------------------------------------------------------
 
@@ -200,23 +61,6 @@ def test_it_is_within_its_rounding_of_the_exact_minimiser_whatever_the_data(
                 warnings.simplefilter("error")
                 value = statistic.value(records)
             assert distance_to_exact(statistic, records, value) <= statistic.rounding(n)
-
-
-@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs an 80-bit long double")
-@pytest.mark.parametrize("case", [STATISTICS[0], STATISTICS[2], STATISTICS[6]], ids=named)
-def test_the_rounding_holds_for_many_records(case):
-    n = 300_000
-    statistic, records = scaled(case, "normal", n, np.random.default_rng(3))
-    value = statistic.value(records)
-    z, o = records[:, :-1].astype(np.longdouble), records[:, -1].astype(np.longdouble)
-    t = z @ value.astype(np.longdouble)
-    if isinstance(statistic, LogisticERM):
-        slopes = -o / (1 + np.exp(o * t))
-    else:
-        slopes = -np.clip(o - t, -statistic.threshold, statistic.threshold)
-    gradient = slopes @ z / n + np.longdouble(statistic.regularization) * value
-    distance = float(np.linalg.norm(gradient)) / statistic.regularization  # at most
-    assert distance <= statistic.rounding(n)
 
 
 @pytest.mark.parametrize("n", [1, 100, 10_000, 1_000_000])
@@ -257,52 +101,6 @@ def test_a_false_or_failing_hessian_costs_time_only():
 # --- The sensitivity -----------------------------------------------------------------------------
 
 
-def ratio(statistic, shared, first, second):
-    """How far two neighbours' values are apart, in sensitivities."""
-    moved = []
-    for row in (first, second):
-        fitted, records = ready(statistic, np.vstack([shared, row]))
-        moved.append(fitted.value(records))
-    n = len(shared) + 1
-    distance = np.linalg.norm(moved[0] - moved[1])
-    assert distance <= fitted.sensitivity(n) + 2 * fitted.rounding(n)
-    return distance / float(fitted.sensitivity(n))
-
-
-def attacked(statistic, columns, n, scale, rng, restarts=6, steps=60):
-    """The largest ratio found: random and extreme neighbours, then coordinate ascent."""
-
-    def draw(size):
-        rows = rng.normal(size=size) * 10.0 ** rng.choice([-1, 0, 2])
-        rows[..., -1] = rng.choice([-9.0, 9.0, 0.0], size[:-1]) if rng.random() < 0.7 else 0.3
-        return rows * scale
-
-    best = 0.0
-    for _ in range(restarts):
-        shared = (
-            np.tile(draw((1, columns)), (n - 1, 1))
-            if rng.random() < 0.5
-            else draw((n - 1, columns))
-        )
-        pair = draw((2, columns))
-        if rng.random() < 0.5:
-            pair[1] = -pair[0]
-        here = ratio(statistic, shared, *pair)
-        for _ in range(steps):  # move a coordinate of one of the two, or of all that they share
-            trial, rest = pair.copy(), shared.copy()
-            who, column = rng.integers(3), rng.integers(columns)
-            change = rng.normal() * scale * 10.0 ** rng.choice([-1, 0, 1])
-            if who == 2:
-                rest[:, column] += change
-            else:
-                trial[who, column] += change
-            there = ratio(statistic, rest, *trial)
-            if there > here:
-                here, pair, shared = there, trial, rest
-        best = max(best, here)
-    return best
-
-
 # What the search reaches at n = 1, 2, 5 and 40, of at most 1.
 @pytest.mark.parametrize(
     ("statistic", "columns", "scale", "reached"),
@@ -323,24 +121,8 @@ def test_no_neighbours_found_by_search_exceed_the_sensitivity(statistic, columns
         assert least < found < 1 + 1e-3
 
 
-def test_hubers_sensitivity_is_attained():
-    statistic = HuberERM(0.1, threshold=2.0, outcome_bounds=(-1000, 1000), intercept=False)
-    for n in (1, 10):
-        shared = np.zeros((n - 1, 2))
-        assert ratio(statistic, shared, [1.0, 1000.0], [1.0, -1000.0]) > 1 - 1e-3
-
-
 def test_a_generic_erms_sensitivity_is_approached():
     assert ratio(location(0.1), np.zeros((0, 1)), [100.0], [-100.0]) > 0.99
-
-
-def test_the_logistic_sensitivity_is_approached_for_small_regularisation():
-    # All others push along the first axis, and leave the second one flat.
-    regularization, n, angle = 1e-4, 100_000, math.acos(0.36)
-    shared = np.tile([-1.0, 0.0, 1.0], (n - 1, 1))
-    first, second = ([math.cos(angle), s * math.sin(angle), 1.0] for s in (1, -1))
-    statistic = LogisticERM(regularization, intercept=False)
-    assert ratio(statistic, shared, first, second) > 0.85
 
 
 def test_the_sensitivity_is_2g_over_lambda_n_rounded_up():
@@ -355,86 +137,7 @@ def test_the_sensitivity_is_2g_over_lambda_n_rounded_up():
             assert exact * (1 - 1e-15) <= statistic.sensitivity(n) <= exact * (1 + 1e-11)
 
 
-@pytest.mark.parametrize("regularization", [1e-4, 0.05, 10.0])
-def test_logistic_pivots_move_by_no_more_than_their_own_sensitivity(regularization):
-    rng, best = np.random.default_rng(11), 0.0
-    for trial in range(200):
-        n = int(rng.integers(2, 30))
-        rows = rng.normal(size=(n, 3)) * 10.0 ** rng.integers(-1, 3)
-        if trial % 2:  # all push along the first axis, and leave the second one flat
-            rows[:] = [-1.0, 0.0, 1.0]
-            rows[0] = [0.4, 5.0, 1.0]
-        other = rows.copy()
-        other[0] = rng.normal(size=3) * 10 if trial % 3 else rows[0] * [1, -1, 1]
-        m = int(rng.integers(1, n + 1))
-        indices = rng.integers(0, n, m)
-        indices[: rng.integers(m + 1)] = 0
-        kappa = int(np.bincount(indices).max())
-        statistic, records = ready(LogisticERM(regularization, intercept=False), rows)
-        others = statistic.encode(other)
-        pivots = [statistic.value(x[indices]) - statistic.value(x) for x in (records, others)]
-        moved = np.linalg.norm(pivots[0] - pivots[1])
-        bound = statistic.pivot_sensitivity(n, m, kappa)
-        assert bound < kappa * statistic.sensitivity(m) + statistic.sensitivity(n)
-        assert moved <= bound + 2 * (statistic.rounding(n) + statistic.rounding(m))
-        best = max(best, moved / float(bound))
-    assert best > {1e-4: 0.0, 0.05: 0.1, 10.0: 0.4}[regularization]
-
-
-def test_the_logistic_pivots_sensitivity_is_approached():
-    # The second axis is flat in the resample, and curved by the records outside.
-    n, m = 100_000, 50_000
-    rows = np.array([[-1.0, 0.0, 1.0]] * m + [[0.0, 1.0, 1.0], [0.0, 1.0, 0.0]] * (m // 2))
-    pivots = []
-    for sign in (1, -1):
-        rows[0] = [0.36, sign * math.sqrt(1 - 0.36**2), 1.0]
-        statistic, records = ready(LogisticERM(2e-4, intercept=False), rows)
-        pivots.append(statistic.value(records[:m]) - statistic.value(records))
-    moved = np.linalg.norm(pivots[0] - pivots[1])
-    assert 0.8 < moved / float(statistic.pivot_sensitivity(n, m, 1)) < 1
-
-
 # --- Records -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "statistic", [LogisticERM(1.0, 2.0), HuberERM(1.0, 1, (-3, 4), 2.0, False)], ids=named
-)
-def test_encoding_is_a_fixed_function_of_each_record(statistic):
-    rng = np.random.default_rng(7)
-    rows = rng.normal(size=(400, 6)) * 10.0 ** rng.uniform(-320, 308, size=(400, 1))
-    rows[rng.random(rows.shape) < 0.1] = np.inf
-    rows[rng.random(rows.shape) < 0.1] = -np.inf
-    rows[rng.random(rows.shape) < 0.1] = 5e-324
-    statistic, records = ready(statistic, rows)
-    alone = np.vstack([statistic.encode(row[None]) for row in rows])
-    assert np.array_equal(records, alone)
-    assert np.array_equal(statistic.encode(np.asfortranarray(rows)), alone)
-    order = rng.permutation(400)
-    assert np.array_equal(statistic.encode(rows[order]), records[order])
-    z = records[:, :-1]
-    assert np.isfinite(records).all()
-    assert np.linalg.norm(z, axis=1).max() <= statistic._row_norm
-
-
-def test_features_are_scaled_down_and_never_up():
-    rows = np.array([[3.0, 4.0, 1], [0.3, 0.4, 1], [0, 0, 1], [np.inf, 7, 1], [-np.inf, np.inf, 1]])
-    _, records = ready(LogisticERM(1.0, intercept=False), rows)
-    half = math.sqrt(0.5)
-    expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [1, 0], [-half, half]]
-    assert records[:, :2] == pytest.approx(np.array(expected), abs=1e-15)
-    assert records[1:3, :2].tolist() == expected[1:3]
-    _, with_one = ready(LogisticERM(1.0), rows)
-    assert with_one[:, 2].tolist() == [1.0] * 5
-
-
-@pytest.mark.parametrize(
-    ("outcome", "label"),
-    [(0, -1), (1, 1), (-1, -1), (0.5, -1), (0.51, 1), (math.inf, 1), (-math.inf, -1), (7, 1)],
-)
-def test_labels_are_plus_above_a_half_and_minus_elsewhere(outcome, label):
-    _, records = ready(LogisticERM(1.0), np.array([[0.5, outcome]]))
-    assert records[0, -1] == label
 
 
 def test_outcomes_and_columns_are_clipped_before_anything_is_computed():
@@ -554,23 +257,6 @@ def test_it_is_mean_like_and_its_settings_are_json(statistic, columns):
     described = statistic.describe()
     assert json.loads(json.dumps(described, allow_nan=False)) == described
     assert statistic.for_shape(10, columns) == statistic
-
-
-def test_settings_may_be_numbers_of_any_kind():
-    half = np.float32(0.5)
-    for statistic, plain in (
-        (LogisticERM(half, np.int64(2)), LogisticERM(0.5, 2.0)),
-        (HuberERM(Fraction(1, 2), half, [np.int64(0), 1], 2), HuberERM(0.5, 0.5, (0, 1), 2.0)),
-    ):
-        assert statistic == plain
-        assert json.dumps(statistic.describe()) == json.dumps(plain.describe())
-        assert statistic.sensitivity(10) == plain.sensitivity(10)
-        assert statistic.rounding(10) == plain.rounding(10)
-
-
-def test_the_dimension_is_that_of_the_features_and_the_intercept():
-    assert LogisticERM(1.0).for_shape(9, 4).dimension == 4
-    assert HuberERM(1.0, 1, (0, 1), intercept=False).for_shape(9, 4).dimension == 3
 
 
 # --- Through the door ----------------------------------------------------------------------------

@@ -104,7 +104,8 @@ def test_the_rounding_bound_covers_floats_on_hard_data(statistic):
     rows = rng.uniform(0.2, 0.9, size=(n, len(statistic.bounds)))
     rows[:, -1] = 0.5 + rng.uniform(-0.2, 0.2, n)
     records = fit.encode(rows)
-    exact = [[Fraction(float(x)) for x in row] for row in records.tolist()]
+    cells = [grid.cells for grid in fit.grids]
+    exact = [[Fraction(x, c) for x, c in zip(row, cells, strict=True)] for row in records.tolist()]
     columns = list(zip(*exact, strict=True))
     means = [sum(column) / n for column in columns]
 

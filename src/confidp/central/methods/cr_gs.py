@@ -6,14 +6,19 @@ of the resampling distances, instead of to each of B estimates.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from confidp.central.methods.method import Released, Request, bottom, unsuitable
-from confidp.central.methods.noise_aware import NoiseAwarePlan
+from confidp.central.methods.noise_aware import (
+    NoiseAwarePlan,
+    check_alternative,
+    half_samples,
+    pivot_rate,
+)
 from confidp.central.pivots import Point, Units, quantile_distance
 from confidp.central.resampling import (
     Indices,
@@ -55,7 +60,7 @@ class CRGS:
         and the region is everything. By default 1/n.
     calibration
         ``"published"``: Algorithm 2. ``"noise-aware"``: the same releases at the same price, with
-        a radius that counts both noises (`NoiseAwarePlan`).
+        a radius that counts both noises (`NoiseAwarePlan`); in one dimension also one-sided.
 
     Notes
     -----
@@ -89,20 +94,21 @@ class CRGS:
         """No: pure GDP but for the lattice."""
         return False
 
+    @property
+    def one_sided(self) -> bool:
+        """Whether it can make one-sided intervals, in one dimension."""
+        return self.calibration == "noise-aware"
+
     def plan(self, statistic: Statistic, request: Request) -> CRGSPlan | NoiseAwarePlan:
         """Choose m, κ⋆ and both noise scales."""
         if not isinstance(statistic, MeanLike):
             raise unsuitable("CR-GS", "a global sensitivity", statistic)
         n, dimension = request.n, len(statistic.origin)
+        check_alternative(request.alternative, dimension)
         aware = self.calibration == "noise-aware"
-        root_n = math.isclose(statistic.scale(4 * n), 2 * statistic.scale(n))
-        half_samples = aware and root_n and self.resample_size is None
+        size = self.resample_size or (half_samples(statistic, n) if aware else None)
         resampling = Resampling.choose(
-            n,
-            request.n_resamples,
-            Sampling(self.sampling),
-            n // 2 if half_samples else self.resample_size,
-            self.failure_probability,
+            n, request.n_resamples, Sampling(self.sampling), size, self.failure_probability
         )
         m = resampling.size
         delta_n, delta_m = (sensitivity_at(size, statistic.sensitivity) for size in (n, m))
@@ -113,9 +119,7 @@ class CRGS:
         half = sqrt_down(Fraction(request.mu) ** 2 / 2)
         center = GaussianMechanism(delta_n + 2 * error_n, half, dimension)
         if aware:
-            rate = statistic.scale(m) / statistic.scale(n)
-            if resampling.sampling is Sampling.WITHOUT_REPLACEMENT and root_n:
-                rate /= math.sqrt(1 - m / n)
+            rate = pivot_rate(statistic, resampling)
             return NoiseAwarePlan(statistic, request, resampling, units, center, rate)
         return CRGSPlan(
             statistic=statistic,
@@ -128,13 +132,49 @@ class CRGS:
 
 
 @dataclass(frozen=True, slots=True)
-class CRGSPlan:
-    """CR-GS with every public setting chosen."""
+class PublishedPlan(ABC):
+    """What the paper's two algorithms share: a center, a resampling quantile, perhaps ⊥."""
 
-    statistic: MeanLike
+    statistic: Statistic
     request: Request
     resampling: Resampling
     units: Units
+
+    @abstractmethod
+    def release_on(
+        self, records: Records, sets: Iterable[Indices], randomness: Randomness
+    ) -> Released:
+        """Release for given index sets, none of which may exceed the multiplicity bound."""
+
+    def release(self, records: Records, randomness: Randomness) -> Released:
+        """Draw index sets by Algorithm 1, and release or return ⊥."""
+        try:
+            return self.release_on(records, self.resampling.sets(randomness.indices), randomness)
+        except MultiplicityExceeded:
+            return bottom(len(self.statistic.origin))
+
+    @property
+    def rate(self) -> float:
+        """τ_m/τ_n, which takes a distance at m to a radius at n."""
+        scale = self.statistic.scale
+        return scale(self.resampling.size) / scale(self.resampling.n)
+
+    def ball(
+        self,
+        center: Sequence[Fraction],
+        distance: Fraction,
+        public: Mapping[str, Any] | None = None,
+    ) -> Released:
+        """Return the ball around the noisy θ̂ − origin, of the noisy Q/τ_m times `rate`."""
+        points = (to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True))
+        return Released(tuple(points), max(to_float(distance), 0.0) * self.rate, public or {})
+
+
+@dataclass(frozen=True, slots=True)
+class CRGSPlan(PublishedPlan):
+    """CR-GS with every public setting chosen."""
+
+    statistic: MeanLike
     center: GaussianMechanism
     radius: GaussianMechanism  # of the distance itself: Q/τ_m
 
@@ -166,30 +206,14 @@ class CRGSPlan:
             "radius_noise": self.radius.scale * self.rate,
         }
 
-    @property
-    def rate(self) -> float:
-        """τ_m/τ_n, which takes a distance at m to a radius at n."""
-        scale = self.statistic.scale
-        return scale(self.resampling.size) / scale(self.resampling.n)
-
-    def release(self, records: Records, randomness: Randomness) -> Released:
-        """Run Algorithm 2 on encoded records."""
-        try:
-            return self.release_on(records, self.resampling.sets(randomness.indices), randomness)
-        except MultiplicityExceeded:
-            return bottom(self.center.dimension)
-
     def release_on(
         self, records: Records, sets: Iterable[Indices], randomness: Randomness
     ) -> Released:
         """Run Algorithm 2 on given index sets, none of which may exceed the multiplicity bound."""
         estimate, distance = self.pivot(records, sets)
         center = self.center.release(self.units.fractions(estimate), randomness)
-        (radius,) = self.radius.release([distance * self.units.step], randomness)
-        return Released(
-            tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
-            max(to_float(radius), 0.0) * self.rate,
-        )
+        (noisy,) = self.radius.release([distance * self.units.step], randomness)
+        return self.ball(center, noisy)
 
     def pivot(self, records: Records, sets: Iterable[Indices]) -> tuple[Point, int]:
         """Return θ̂ − origin and Q/τ_m, in whole units: **private**, before any noise."""

@@ -1,4 +1,4 @@
-"""CR-SS: confidence regions via smooth sensitivity, as published (the paper, Algorithm 4).
+"""CR-SS: confidence regions via smooth sensitivity (the paper, Algorithm 4), as published or not.
 
 For statistics such as quantiles, whose worst-case sensitivity is large and whose sensitivity on
 most data is small. Noise is added once to the center and once to a resampling quantile, each by
@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from confidp.central.methods.method import Released, Request, bottom, unsuitable
-from confidp.central.methods.ptr_gdp import PTRGDP
+from confidp.central.methods.cr_gs import PublishedPlan
+from confidp.central.methods.method import Released, Request, unsuitable
+from confidp.central.methods.noise_aware import check_alternative, half_samples, pivot_rate
+from confidp.central.methods.noise_aware_smooth import NoiseAwareSmoothPlan
+from confidp.central.methods.ptr_gdp import PTRGDP, beta_for, half_delta
 from confidp.central.pivots import Point, Units, quantile_distance
-from confidp.central.resampling import (
-    Indices,
-    MultiplicityExceeded,
-    Resampling,
-    Sampling,
-    check_settings,
-)
+from confidp.central.resampling import Indices, Resampling, Sampling, check_settings
 from confidp.central.statistics.statistic import Records, SmoothFriendly, Statistic
 from confidp.errors import InvalidArgument, InvalidType, real
-from confidp.privacy.guarantees import GDP, float_down, sqrt_down
-from confidp.privacy.noise import lattice_delta, to_float
+from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.randomness import Randomness
+
+_INFLATION = 0.5  # t of the noise-aware calibration: a median's interval changes little around it
+_SHARES = {"noise-aware": (1.0, 1.0, 2.0, 2.0), "published": (1.0, 1.0, 1.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,19 @@ class CRSS:
     ----------
     sampling, resample_size, failure_probability
         As for `CRGS`.
+        m is n/2 by default for ``"noise-aware"``.
     beta
-        The smoothness parameter; by default equation 6's
-        β = (μ/2κ⋆)·min{1, 1/(4√ln(B/(δρ)))}.
+        The smoothness parameter, for the center and, times κ, for the radius. By default as
+        published equation 6's β = (μ/2κ⋆)·min{1, 1/(4√ln(B/(δρ)))}; noise-aware, for each of the
+        two the β that makes its bound e^½ of the smooth sensitivity on average, 1 at most.
     shares
         How μ² is divided among the center's bound, the center's value, the radius's bound and its
-        value: four numbers above 0, equal by default as published. δ is halved.
+        value: four numbers above 0. Equal by default as published, and 1 : 1 : 2 : 2 noise-aware.
+        δ is halved.
+    calibration
+        ``"published"``: Algorithm 4. ``"noise-aware"``: the same four releases at the same price in
+        another order, with a radius that counts both noises (`NoiseAwareSmoothPlan`); in one
+        dimension also one-sided.
 
     Notes
     -----
@@ -63,14 +69,16 @@ class CRSS:
     alone. ∎ The noise lattices' (d+3)·δ₀ is taken out of δ. Float errors enter the sensitivities as
     constants, which keep a bound smooth.
 
-    **Coverage** is asymptotic and doesn't count the privacy noise.
+    **Coverage** is asymptotic, and as published doesn't count the privacy noise, nor the √(1 − m/n)
+    by which resamples without replacement spread less.
     """
 
     sampling: str = Sampling.WITHOUT_REPLACEMENT
     resample_size: int | None = None
     failure_probability: float | None = None
     beta: float | None = None
-    shares: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
+    shares: tuple[float, float, float, float] | None = None
+    calibration: str = "noise-aware"
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
@@ -78,48 +86,66 @@ class CRSS:
         object.__setattr__(self, "sampling", checked)
         if self.beta is not None:
             real("beta", self.beta, "above 0", lambda x: x > 0)
-        if not isinstance(self.shares, tuple | list) or len(self.shares) != 4:
+        if self.calibration not in _SHARES:
+            raise InvalidArgument(
+                f"calibration must be 'noise-aware' or 'published', not {self.calibration!r}"
+            )
+        shares = _SHARES[self.calibration] if self.shares is None else self.shares
+        if not isinstance(shares, tuple | list) or len(shares) != 4:
             raise InvalidType("shares must be four numbers above 0")
-        shares = tuple(real("shares", s, "above 0", lambda x: x > 0) for s in self.shares)
-        object.__setattr__(self, "shares", shares)
+        checked_shares = tuple(real("shares", s, "above 0", lambda x: x > 0) for s in shares)
+        object.__setattr__(self, "shares", checked_shares)
 
     @property
     def uses_delta(self) -> bool:
         """Yes: PTR-GDP's bounds fall short with probability δ."""
         return True
 
-    def plan(self, statistic: Statistic, request: Request) -> CRSSPlan:
+    @property
+    def one_sided(self) -> bool:
+        """Whether it can make one-sided intervals, in one dimension."""
+        return self.calibration == "noise-aware"
+
+    def plan(self, statistic: Statistic, request: Request) -> CRSSPlan | NoiseAwareSmoothPlan:
         """Choose m, κ⋆, β and the parts of the budget."""
         if not isinstance(statistic, SmoothFriendly):
             raise unsuitable("CR-SS", "a smooth sensitivity", statistic)
+        n, dimension = request.n, len(statistic.origin)
+        check_alternative(request.alternative, dimension)
+        aware = self.calibration == "noise-aware"
+        size = self.resample_size or (half_samples(statistic, n) if aware else None)
         resampling = Resampling.choose(
-            request.n,
-            request.n_resamples,
-            Sampling(self.sampling),
-            self.resample_size,
-            self.failure_probability,
+            n, request.n_resamples, Sampling(self.sampling), size, self.failure_probability
         )
-        dimension, kappa = len(statistic.origin), resampling.multiplicity
-        # Lattices: a bound and d numbers for the center, a bound and one number for the radius.
-        lattices = lattice_delta(request.mu, dimension + 3)
-        half_delta = float_down((Fraction(request.delta) - Fraction(lattices)) / 2)
-        if half_delta <= 0:
-            raise InvalidArgument(
-                f"budget must have a delta above {lattices:.1e} for CR-SS, not {request.delta:g}: "
-                f"pass GDP(mu, delta) or ApproxDP(epsilon, delta)"
+        kappa = resampling.multiplicity
+        delta = half_delta("CR-SS", request.mu, request.delta, dimension)
+        shares = self.shares or _SHARES[self.calibration]
+        total = sum(map(Fraction, shares))
+        mus = [sqrt_down(Fraction(request.mu) ** 2 * Fraction(s) / total) for s in shares]
+        units = Units.below(statistic.rounding(n))
+        if aware:
+            betas = (min(1.0, beta_for(_INFLATION, mu, delta)) for mu in (mus[0], mus[2]))
+            of_center, of_radius = (self.beta or beta for beta in betas)
+            each = self.beta or of_radius / kappa
+            return NoiseAwareSmoothPlan(
+                statistic=statistic,
+                request=request,
+                resampling=resampling,
+                units=units,
+                center=PTRGDP(of_center, mus[0], mus[1], delta, dimension),
+                radius=PTRGDP(kappa * each, mus[2], mus[3], delta),
+                beta=each,
+                rate=pivot_rate(statistic, resampling),
             )
-        total = sum(map(Fraction, self.shares))
-        mus = [sqrt_down(Fraction(request.mu) ** 2 * Fraction(s) / total) for s in self.shares]
         beta = self.beta or _published_beta(request, resampling)
-        units = Units.below(statistic.rounding(request.n))
         return CRSSPlan(
             statistic=statistic,
             request=request,
             resampling=resampling,
             units=units,
             beta=beta,
-            center=PTRGDP(beta, mus[0], mus[1], half_delta, dimension),
-            radius=PTRGDP(kappa * beta, mus[2], mus[3], half_delta),
+            center=PTRGDP(beta, mus[0], mus[1], delta, dimension),
+            radius=PTRGDP(kappa * beta, mus[2], mus[3], delta),
         )
 
 
@@ -135,13 +161,10 @@ def _published_beta(request: Request, resampling: Resampling) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class CRSSPlan:
+class CRSSPlan(PublishedPlan):
     """CR-SS with every public setting chosen."""
 
     statistic: SmoothFriendly
-    request: Request
-    resampling: Resampling
-    units: Units
     beta: float
     center: PTRGDP
     radius: PTRGDP  # of the distance itself: Q/τ_m
@@ -172,19 +195,6 @@ class CRSSPlan:
         """Settings; the noise scales come with the release."""
         return {**self.resampling.public, "beta": self.beta}
 
-    @property
-    def rate(self) -> float:
-        """τ_m/τ_n, which takes a distance at m to a radius at n."""
-        scale = self.statistic.scale
-        return scale(self.resampling.size) / scale(self.resampling.n)
-
-    def release(self, records: Records, randomness: Randomness) -> Released:
-        """Run Algorithm 4 on encoded records."""
-        try:
-            return self.release_on(records, self.resampling.sets(randomness.indices), randomness)
-        except MultiplicityExceeded:
-            return bottom(self.center.dimension)
-
     def release_on(
         self, records: Records, sets: Iterable[Indices], randomness: Randomness
     ) -> Released:
@@ -196,14 +206,11 @@ class CRSSPlan:
         (radius,), radius_bound = self.radius.release(
             [pivot.distance * self.units.step], pivot.radius_bound, randomness
         )
-        return Released(
-            tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
-            max(to_float(radius), 0.0) * self.rate,
-            {
-                "center_noise": center_bound / self.center.mu_value,
-                "radius_noise": radius_bound / self.radius.mu_value * self.rate,
-            },
-        )
+        public = {
+            "center_noise": center_bound / self.center.mu_value,
+            "radius_noise": radius_bound / self.radius.mu_value * self.rate,
+        }
+        return self.ball(center, radius, public)
 
     def pivot(self, records: Records, sets: Iterable[Indices]) -> SmoothPivot:
         """Return what is released, before any noise: **private**."""

@@ -64,6 +64,17 @@ def box_around(
     return Released(tuple(map(float, center)), radius, public or {}, box=sides)
 
 
+def bound_beside(
+    center: float,
+    side: tuple[float, float],
+    alternative: str,
+    public: Mapping[str, Any] | None = None,
+) -> Released:
+    """Return a one-sided interval, whose radius is the center's distance from its own end."""
+    radius = abs(center - side[alternative == "less"])
+    return Released((center,), radius, public or {}, box=(side,))
+
+
 def ellipsoid_around(
     center: Sequence[float], matrix: NDArray[np.float64], public: Mapping[str, Any] | None = None
 ) -> Released:

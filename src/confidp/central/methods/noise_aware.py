@@ -1,13 +1,13 @@
 """CR-GS calibrated for its own noise: nominal coverage where the published region falls short.
 
 The same two releases as Algorithm 2, at the same price, but of a radius that counts both noises and
-the finite population, from resamples of n/2.
+the finite population, from resamples of n/2. Proofs in full: ``docs/noise_aware.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, owens_t
 
-from confidp.central.methods.method import Released, Request
+from confidp.central.methods.method import Released, Request, bound_beside
 from confidp.central.pivots import Units
 from confidp.central.resampling import Indices, Resampling, Sampling, multiplicity, resamples
-from confidp.central.statistics.statistic import MeanLike, Records, pivot_sensitivity
+from confidp.central.statistics.mean import Mean
+from confidp.central.statistics.statistic import MeanLike, Records, Statistic, pivot_sensitivity
+from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP
 from confidp.privacy.noise import GaussianMechanism, lattice_delta, to_float
 from confidp.randomness import Randomness
@@ -43,6 +45,11 @@ class NoiseAwarePlan:
 
     so that the region around θ̂ + s_c Z_d covers 1 − α with both noises counted.
 
+    In one dimension a lower bound is θ̂ + s_c Z − (Q + s_r Z₁), for the least real Q, negative or
+    not, with (1/B) Σ_i P(w_i + s_c Z ≤ Q + s_r Z₁) ≥ 1 − α: it covers if and only if
+    θ̂ − θ + s_c Z ≤ Q + s_r Z₁, and θ̂ − θ has about the law of the w_i. An upper bound is its
+    mirror image.
+
     Notes
     -----
     **Privacy.** Fix the indices: the guarantee holds for each set of them, so κ may be the
@@ -50,15 +57,15 @@ class NoiseAwarePlan:
     ‖w_i′ + s_c Z‖ ≤ ‖w_i + s_c Z‖ + s, so the probability at q + s is at least what it was at q,
     and Q moves by at most s: the sensitivity that CR-GS's own quantile has. With it both releases
     are Gaussian mechanisms at μ/√2. s = c·(κΔ_m + Δ_n), or less where the statistic knows its
-    pivots (`pivot_sensitivity`). ∎
+    pivots (`pivot_sensitivity`). One-sided, w_i′ ≤ w_i + s does the same, whatever Q's sign. ∎
 
     **Floats.** Clipping ‖w_i‖ at 2^31 s_r and Q at 2^30 s_r doesn't widen differences, and bounds
     what relative errors can do. In one dimension the probability is a bivariate normal's, by Owen's
-    T, to 1e-13; adding 1e-7·q/s_r to it keeps the argument above and gives a least slope, so that Q
-    is off by at most 1e-6·s_r (and at most 1e7·s_r large, which no data come near). In d dimensions
-    it is an average over fixed draws of both noises: then Q is an order statistic of
-    ‖w_i + s_c z‖ − s_r z₁, for which the argument holds draw by draw. The sensitivity is raised by
-    twice 3e-6·s_r.
+    T, to 1e-13 (one-sided a single normal's); adding 1e-7·q/s_r to it keeps the argument above and
+    gives a least slope, so that Q is off by at most 1e-6·s_r (and at most 1e7·s_r large, which no
+    data come near). In d dimensions it is an average over fixed draws of both noises: then Q is an
+    order statistic of ‖w_i + s_c z‖ − s_r z₁, for which the argument holds draw by draw. The
+    sensitivity is raised by twice 3e-6·s_r.
     """
 
     statistic: MeanLike
@@ -102,10 +109,7 @@ class NoiseAwarePlan:
         dimension = self.center.dimension
         errors = sum(self.statistic.rounding(size) + self.units.error(dimension) for size in (n, m))
         pivot = pivot_sensitivity(self.statistic, n, m, kappa) + 2 * errors
-        sensitivity = Fraction(self.rate) * pivot
-        nominal = to_float(sensitivity / Fraction(self.center.mu))
-        raised = sensitivity + 2 * Fraction(_ERROR) * Fraction(nominal)
-        return GaussianMechanism(raised, self.center.mu), nominal
+        return reach_mechanism(Fraction(self.rate) * pivot, self.center.mu)
 
     def release(self, records: Records, randomness: Randomness) -> Released:
         """Draw indices, compute, and release center and radius."""
@@ -119,14 +123,10 @@ class NoiseAwarePlan:
         """Release center and radius for given index sets."""
         estimate, pivots, kappa = self.pivots(records, sets)
         mechanism, nominal = self.radius_mechanism(kappa)
-        radius = self.radius(pivots, nominal)
         center = self.center.release(self.units.fractions(estimate), randomness)
-        (noisy,) = mechanism.release([Fraction(radius)], randomness)
-        return Released(
-            tuple(to_float(x + o) for x, o in zip(center, self.statistic.origin, strict=True)),
-            max(to_float(noisy), 0.0),
-            {"multiplicity_bound": kappa, "radius_noise": mechanism.scale},
-        )
+        (reach,) = mechanism.release([Fraction(self.radius(pivots, nominal))], randomness)
+        public = {"multiplicity_bound": kappa, "radius_noise": mechanism.scale}
+        return region_around(center, reach, self.statistic, self.request.alternative, public)
 
     def pivots(
         self, records: Records, sets: Iterable[Indices]
@@ -145,15 +145,127 @@ class NoiseAwarePlan:
 
     def radius(self, pivots: NDArray[np.float64], radius_noise: float) -> float:
         """Return Q for pivots w_i, to within 3e-6 of `radius_noise`. **Private**."""
-        # In units of s_r, so that no square under- or overflows; only the size matters.
-        with np.errstate(over="ignore"):
-            size = np.sqrt(((pivots / radius_noise) ** 2).sum(axis=1))
-        size = np.minimum(size, 2 * _CAP)
-        center_noise = self.center.scale / radius_noise
-        level = self.request.confidence_level
-        if self.center.dimension == 1 and _LEAST_RATIO < center_noise < 1 / _LEAST_RATIO:
-            return _least_radius(size, center_noise, level) * radius_noise
-        return _radius_by_draws(size, center_noise, level, self.center.dimension) * radius_noise
+        level, alternative = self.request.confidence_level, self.request.alternative
+        return calibrated_reach(pivots, self.center.scale, radius_noise, level, alternative)
+
+
+def half_samples(statistic: Statistic, n: int) -> int | None:
+    """Return n/2 where τ_n is √n, for which no resample size gives less noise; else None."""
+    return n // 2 if _is_root_n(statistic, n) else None
+
+
+def pivot_rate(statistic: Statistic, resampling: Resampling) -> float:
+    """Return c, which takes θ*_i − θ̂ to the scale of θ̂ − θ.
+
+    τ_m/τ_n; over √(1 − m/n) without replacement, since m of n spread by that much less than m of a
+    population do. Where τ_n isn't √n the limit isn't normal, and no factor mends it.
+    """
+    n, m = resampling.n, resampling.size
+    rate = statistic.scale(m) / statistic.scale(n)
+    if resampling.sampling is Sampling.WITHOUT_REPLACEMENT and _is_root_n(statistic, n):
+        rate /= math.sqrt(1 - m / n)
+    return rate
+
+
+def _is_root_n(statistic: Statistic, n: int) -> bool:
+    return math.isclose(statistic.scale(4 * n), 2 * statistic.scale(n))
+
+
+def reach_mechanism(sensitivity: Fraction, mu: float) -> tuple[GaussianMechanism, float]:
+    """Return the mechanism for Q, and the scale s_r that Q is calibrated to: public both.
+
+    `sensitivity` is what every w_i moves by at most, as computed; Q's own float error is added.
+    """
+    nominal = to_float(sensitivity / Fraction(mu))
+    return GaussianMechanism(sensitivity + 2 * Fraction(_ERROR) * Fraction(nominal), mu), nominal
+
+
+def region_around(
+    center: Sequence[Fraction],
+    reach: Fraction,
+    statistic: Statistic,
+    alternative: str,
+    public: Mapping[str, Any],
+) -> Released:
+    """Return the ball around the noisy θ̂ − origin, or one end and the parameter's own bound."""
+    points = [x + o for x, o in zip(center, statistic.origin, strict=True)]
+    if alternative == "two-sided":
+        return Released(tuple(map(to_float, points)), max(to_float(reach), 0.0), public)
+    least, most = parameter_bounds(statistic)
+    if alternative == "greater":
+        side = (min(to_float(points[0] - reach), most), most)
+    else:
+        side = (least, max(to_float(points[0] + reach), least))
+    return bound_beside(to_float(points[0]), side, alternative, public)
+
+
+def check_alternative(alternative: str, dimension: int) -> None:
+    """Refuse one-sided intervals for a vector."""
+    if alternative != "two-sided" and dimension != 1:
+        raise InvalidArgument(
+            f"alternative must be 'two-sided' in {dimension} dimensions, not {alternative!r}"
+        )
+
+
+def parameter_bounds(statistic: Statistic) -> tuple[float, float]:
+    """Return what is publicly known to hold a one-dimensional parameter: (−∞, ∞) if nothing is.
+
+    A mean's data bounds, a user's range of a kernel, or the statistic's own `parameter_bounds`.
+
+    Examples
+    --------
+    >>> parameter_bounds(Mean(bounds=(0, 100)))
+    (0.0, 100.0)
+    """
+    own = getattr(statistic, "parameter_bounds", getattr(statistic, "kernel_range", None))
+    if own is None and isinstance(statistic, Mean):
+        (own,) = statistic.bounds
+    low, high = own or (-math.inf, math.inf)
+    return float(low), float(high)
+
+
+def calibrated_reach(
+    pivots: NDArray[np.float64],
+    center_noise: float,
+    radius_noise: float,
+    level: float,
+    alternative: str = "two-sided",
+) -> float:
+    """Return Q, to within 3e-6 of `radius_noise`. **Private**.
+
+    Parameters
+    ----------
+    pivots
+        w_i, of shape (B, d), in the units of both noises.
+    center_noise, radius_noise
+        s_c and s_r, public.
+    level
+        1 − α.
+    alternative
+        "greater" and "less" in one dimension only.
+
+    Examples
+    --------
+    >>> pivots = np.random.default_rng(0).normal(size=(5000, 1))
+    >>> calibrated_reach(pivots, 1.0, 0.5, 0.9)  # about 1.645·√(1 + 1 + 1/4)
+    2.46...
+    >>> calibrated_reach(pivots, 1.0, 0.5, 0.9, "greater")  # 1.282·√(1 + 1 + 1/4)
+    1.919...
+    """
+    # In units of s_r, so that no square under- or overflows; two-sided only the size matters.
+    with np.errstate(over="ignore"):
+        scaled = pivots / radius_noise
+        size = np.minimum(np.sqrt((scaled**2).sum(axis=1)), 2 * _CAP)
+    ratio = center_noise / radius_noise
+    if alternative != "two-sided":
+        signed = np.clip(scaled[:, 0], -2 * _CAP, 2 * _CAP)
+        return _least_end(signed if alternative == "greater" else -signed, ratio, level) * (
+            radius_noise
+        )
+    dimension = pivots.shape[1]
+    if dimension == 1 and _LEAST_RATIO < ratio < 1 / _LEAST_RATIO:
+        return _least_radius(size, ratio, level) * radius_noise
+    return _radius_by_draws(size, ratio, level, dimension) * radius_noise
 
 
 def _least_radius(size: NDArray[np.float64], center_noise: float, level: float) -> float:
@@ -162,6 +274,19 @@ def _least_radius(size: NDArray[np.float64], center_noise: float, level: float) 
     for _ in range(60):  # to 2^-30
         q = (low + high) / 2
         if float(covered(size, q, center_noise).mean()) + _RAMP * q >= level:
+            high = q
+        else:
+            low = q
+    return high
+
+
+def _least_end(signed: NDArray[np.float64], center_noise: float, level: float) -> float:
+    """Bisect for the least real q with mean P(w + s_c Z ≤ q + Z₁), ramp added, at the level."""
+    deviation = math.hypot(center_noise, 1.0)
+    low, high = -_CAP, _CAP
+    for _ in range(61):  # to 2^-30
+        q = (low + high) / 2
+        if float(ndtr((q - signed) / deviation).mean()) + _RAMP * q >= level:
             high = q
         else:
             low = q

@@ -1,4 +1,4 @@
-"""Private variance: a noisy mean, a noisy variance, and the interval that counts all three errors.
+"""Private variance: noisy means, noisy variances, and the intervals that count all three errors.
 
 Not from the paper: for a mean this is the interval to beat. Its half-width carries noise of order
 1/n, where a resampling quantile's is of order 1/√n.
@@ -12,99 +12,134 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from scipy.special import stdtrit
-
-from confidp.central.methods.method import Released, Request, unsuitable
+from confidp.central.methods.estimated_variance import center_share, student_t, total_variance
+from confidp.central.methods.method import Plan, Released, Request, box_around, unsuitable
+from confidp.central.methods.private_covariance import (
+    means_mechanism,
+    plan_ellipsoid,
+    unit_covariance,
+    unit_means,
+)
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records, Statistic
-from confidp.central.statistics.u_kernels import Variance
-from confidp.errors import real
+from confidp.errors import InvalidArgument, real
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
 
+SHAPES = ("box", "ellipsoid")
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateVariance:
-    """A t interval for the mean of one column, from a private mean and a private variance.
+    """t intervals for means, from private means and private variances.
 
-    With R the range of the bounds and μ² divided as μ_c² + μ_v² = μ²:
+    With d columns of ranges R_j, and μ² divided as μ_c² + μ_v² = μ²:
 
-    - center ``x̃ = x̄ + ν Z``, ν = R/(nμ_c);
-    - variance ``ṽ = s² + d Z′``, d = R²/(nμ_v), s² with divisor n − 1;
-    - half-width ``t·√(v/n + ν²)``, with t the (1 − α/2)-quantile of Student's t with n − 1 degrees
-      of freedom, and v = max(ṽ, 0) + (t² + 1)/4 · d²/max(ṽ, d).
+    - centers ``x̃_j = x̄_j + ν_j Z``, ν_j = √d·R_j/(nμ_c);
+    - variances ``ṽ_j = s_j² + d_j Z′``, d_j = √d·R_j²/(nμ_v), s_j² with divisor n − 1;
+    - half-widths ``t·√w_j``, w_j being what `total_variance` makes of ṽ_j/n + ν_j².
+
+    t is the quantile of Student's t with n − 1 degrees of freedom at the two-sided level
+    (1 − α)^{1/d}, so that all d intervals hold at once: a box. One-sided bounds are at 1 − α/d.
 
     Parameters
     ----------
     center_share
-        μ_c²/μ², in (0, 1).
+        μ_c²/μ², in (0, 1). By default a public rule of n, μ, d and the level (`center_share`).
+    shape
+        ``"box"``, or ``"ellipsoid"`` for a private covariance matrix (`PrivateCovariancePlan`): of
+        less volume where columns are correlated, and with wider sides. The same in one dimension.
 
     Notes
     -----
-    **Privacy.** Replacing one of n records moves the mean by at most R/n and the variance by at
-    most R²/n (`Variance`); two Gaussian mechanisms at μ_c and μ_v compose to μ, and the rest is
-    post-processing. ∎ The lattices add 2δ₀ to δ. Both statistics are exact fractions: there is no
-    float error to cover.
+    **Privacy.** Scale the columns to [0, 1]. Replacing one of n records moves each mean by at most
+    1/n and each variance by at most 1/n (`Variance`), so d of either by √d/n in ℓ2, which one
+    record that goes from corner to corner attains. Two Gaussian mechanisms at μ_c and μ_v compose
+    to μ, and the rest is post-processing. ∎ The lattices add 2d·δ₀ to δ. Both statistics are exact
+    fractions: there is no float error to cover.
 
-    **Coverage.** x̃ − θ is close to normal with variance σ²/n + ν², both known or estimated. An
-    estimated variance with a relative error of deviation r makes a normal interval miss more often,
-    to second order as if the variance were smaller by a factor 1 − r²(t² + 1)/4: coverage is
-    2Φ(t√(1+rZ)) − 1 on average over Z, whose second derivative in r at 0 is −t(t²+1)φ(t)/2. The
-    last term of v puts that back, with r = d/max(ṽ, d) ≤ 1. What is left is what the t interval
-    itself lacks where n is small and the data are skewed.
+    **Coverage.** x̃_j − θ_j is close to normal with variance σ²/n + ν², which is estimated with
+    noise of deviation d_j/n; `total_variance` counts that, one- and two-sided. What is left is what
+    the t interval itself lacks where n is small and the data are skewed. Šidák's inequality makes d
+    two-sided intervals simultaneous whatever the correlations, and Bonferroni's one-sided ones.
+
+    A one-sided interval ends at the column's own bound on its other side.
+
+    Examples
+    --------
+    >>> from confidp.central.methods.method import Request
+    >>> plan = PrivateVariance().plan(Mean(((0, 1), (0, 50))), Request(1000, 1.0, 0.9, 1))
+    >>> plan.public["center_noise"]
+    [0.0016..., 0.0811...]
     """
 
-    center_share: float = 0.8
+    center_share: float | None = None
+    shape: str = "box"
 
     def __post_init__(self) -> None:
-        """Refuse a share that leaves either part nothing."""
-        real("center_share", self.center_share, "in (0, 1)", lambda x: 0 < x < 1)
+        """Refuse a share that leaves either part nothing, and unknown shapes."""
+        if self.center_share is not None:
+            real("center_share", self.center_share, "in (0, 1)", lambda x: 0 < x < 1)
+        if self.shape not in SHAPES:
+            raise InvalidArgument(f"shape must be one of {', '.join(SHAPES)}, not {self.shape!r}")
 
     @property
     def uses_delta(self) -> bool:
         """No: pure GDP but for the lattice."""
         return False
 
-    def plan(self, statistic: Statistic, request: Request) -> PrivateVariancePlan:
+    @property
+    def one_sided(self) -> bool:
+        """Yes, but for ellipsoids."""
+        return True
+
+    def plan(self, statistic: Statistic, request: Request) -> Plan:
         """Choose both noise scales."""
-        if not isinstance(statistic, Mean) or len(statistic.grids) != 1:
-            raise unsuitable("PrivateVariance", "a mean of one column", statistic)
-        variance = Variance(statistic.bounds, statistic.resolution)
-        share = Fraction(self.center_share)
+        if not isinstance(statistic, Mean):
+            raise unsuitable("PrivateVariance", "a mean", statistic)
+        n, d = request.n, len(statistic.grids)
+        if self.shape == "ellipsoid" and d > 1:
+            if request.alternative != "two-sided":
+                raise InvalidArgument(
+                    f"alternative must be 'two-sided' for an ellipsoid, not {request.alternative!r}"
+                )
+            return plan_ellipsoid(statistic, request, self.center_share)
+        t = student_t(request, intervals=d)
+        share = (
+            center_share(request, d, (t * t + 1) / 4)
+            if self.center_share is None
+            else Fraction(self.center_share)
+        )
         mu_squared = Fraction(request.mu) ** 2
         return PrivateVariancePlan(
             statistic=statistic,
-            variance=variance,
             request=request,
-            center=GaussianMechanism(
-                statistic.sensitivity(request.n), sqrt_down(share * mu_squared)
-            ),
-            spread=GaussianMechanism(
-                variance.sensitivity(request.n), sqrt_down((1 - share) * mu_squared)
-            ),
+            center=means_mechanism(n, d, sqrt_down(share * mu_squared)),
+            spread=means_mechanism(n, d, sqrt_down((1 - share) * mu_squared)),
+            t=t,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateVariancePlan:
-    """Private variance with both noise scales chosen."""
+    """Private variance with both noise scales chosen, for columns scaled to [0, 1]."""
 
     statistic: Mean
-    variance: Variance
     request: Request
     center: GaussianMechanism
     spread: GaussianMechanism
+    t: float
 
     @property
     def cost(self) -> GDP:
-        """μ, and the lattices' 2δ₀."""
+        """μ, and the lattices' 2d·δ₀."""
         return GDP(self.request.mu, (self.center.cost + self.spread.cost).delta)
 
     @property
     def name(self) -> str:
         """For people."""
-        return "private variance"
+        return "private variance" if len(self.statistic.grids) == 1 else "private variance (box)"
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -117,29 +152,52 @@ class PrivateVariancePlan:
     @property
     def public(self) -> Mapping[str, Any]:
         """n and the noise scales, in the units of the data and of their square."""
+        ranges = [to_float(grid.range) for grid in self.statistic.grids]
         return {
             "n": self.request.n,
-            "center_noise": self.center.scale,
-            "variance_noise": self.spread.scale,
+            "center_noise": _one_or_all([self.center.scale * r for r in ranges]),
+            "variance_noise": _one_or_all([self.spread.scale * r * r for r in ranges]),
             "counts_noise": True,
         }
 
     def release(self, records: Records, randomness: Randomness) -> Released:
-        """Release the two numbers and make the interval."""
-        (grid,) = self.statistic.grids
-        mean = Fraction(int(records.sum()), len(records)) * grid.step
-        (center,) = self.center.release([mean], randomness)
-        (variance,) = self.spread.release([self.variance.exact(records)], randomness)
-        released = to_float(variance)
-        return Released(
-            (to_float(center + grid.lower),),
-            self.half_width(released),
-            {"variance": released},
-        )
+        """Release the means and the variances, and make the intervals."""
+        grids = self.statistic.grids
+        cells = [grid.cells for grid in grids]
+        means = self.center.release(unit_means(records, cells), randomness)
+        exact = [unit_covariance(records, cells, j, j) for j in range(len(grids))]
+        variances = [to_float(v) for v in self.spread.release(exact, randomness)]
+        center = [to_float(g.lower + g.range * m) for g, m in zip(grids, means, strict=True)]
+        ranges = [to_float(grid.range) for grid in grids]
+        reach = [r * self.half_width(v) for r, v in zip(ranges, variances, strict=True)]
+        public = {
+            "variance": _one_or_all([r * r * v for r, v in zip(ranges, variances, strict=True)])
+        }
+        if self.request.alternative == "two-sided":
+            if len(grids) == 1:
+                return Released(tuple(center), reach[0], public)
+            sides = [(c - h, c + h) for c, h in zip(center, reach, strict=True)]
+            return box_around(center, sides, public)
+        columns = zip(center, reach, self.statistic.bounds, strict=True)
+        box = tuple(_side(c, h, bounds, self.request.alternative) for c, h, bounds in columns)
+        return Released(tuple(center), max(reach), public, box=box)
 
     def half_width(self, variance: float) -> float:
-        """Return the half-width that a released variance makes: post-processing."""
-        n, noise = self.request.n, self.spread.scale
-        t = float(stdtrit(n - 1, (1 + self.request.confidence_level) / 2))
-        counted = max(variance, 0.0) + (t * t + 1) / 4 * noise * (noise / max(variance, noise))
-        return t * math.sqrt(counted / n + self.center.scale**2)
+        """Return the half-width that a released variance makes, both scaled: post-processing."""
+        n, least = self.request.n, self.center.scale**2
+        total = total_variance(variance / n + least, self.spread.scale / n, least, self.t)
+        return self.t * math.sqrt(total)
+
+
+def _side(
+    center: float, reach: float, bounds: tuple[float, float], alternative: str
+) -> tuple[float, float]:
+    """Return a one-sided interval, up to the bound: a mean can't be outside of its bounds."""
+    lower, upper = bounds
+    if alternative == "greater":
+        return min(center - reach, upper), upper
+    return lower, max(center + reach, lower)
+
+
+def _one_or_all(numbers: list[float]) -> float | list[float]:
+    return numbers[0] if len(numbers) == 1 else numbers

@@ -9,13 +9,41 @@ from fractions import Fraction
 
 from scipy.special import ndtri
 
-from confidp.errors import real
-from confidp.privacy.guarantees import GDP, float_up
+from confidp.errors import InvalidArgument, real
+from confidp.privacy.guarantees import GDP, float_down, float_up
 from confidp.privacy.noise import GaussianMechanism, lattice_delta
 from confidp.randomness import Randomness
 
 _SMOOTHNESS_ERROR = 1e-12  # what statistics may be off in SS_β, relatively
 _LARGEST_LOG = 690.0  # e^690 is over every sensitivity that bounds within 1e120 allow
+
+
+def half_delta(method: str, mu: float, delta: float, dimension: int) -> float:
+    """Return δ′ for each of two PTR-GDP releases, of a d-vector and a number, within `delta`.
+
+    What their d + 3 lattices cost is taken out first: for each a bound and its numbers.
+
+    Examples
+    --------
+    >>> half_delta("CR-SS", 1.0, 1e-6, dimension=1)
+    4.99...e-07
+    """
+    lattices = lattice_delta(mu, dimension + 3)
+    half = float_down((Fraction(delta) - Fraction(lattices)) / 2)
+    if half <= 0:
+        raise InvalidArgument(
+            f"budget must have a delta above {lattices:.1e} for {method}, not {delta:g}: "
+            f"pass GDP(mu, delta) or ApproxDP(epsilon, delta)"
+        )
+    return half
+
+
+def beta_for(inflation: float, mu_bound: float, delta: float) -> float:
+    """Return the β for which B lies e^t above SS_β on average: β = tμ₁/Φ⁻¹(1−δ).
+
+    A larger β makes SS_β smaller, and B larger beside it.
+    """
+    return inflation * mu_bound / -float(ndtri(delta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +74,7 @@ class PTRGDP:
     B, the values under D and R are the same law, or two normals at most LS(D′) ≤ B apart with
     deviation B/μ₂: T ≥ G_{μ₂}; so T(D, R) ≥ G_{√(μ₁²+μ₂²)}. R differs from the law under D′ only
     where B < LS(D′) ≤ SS_β(D′), that is where Z < −Φ⁻¹(1−δ): TV ≤ δ. Proposition 5.1 gives the
-    claim, since D and D′ may swap. ∎
+    claim, since D and D′ may swap. ∎ For two bounds at once: `release_with_bounds`.
 
     **On the lattice** both draws are `GaussianMechanism`s, which adds (d+1)·δ₀ to δ. The logarithm
     as computed moves by at most β + 3e-12, its noise being scaled to that; B is rounded up by a

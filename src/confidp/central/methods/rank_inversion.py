@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from confidp.central.methods.method import Released, Request, box_around, unsuitable
+from confidp.central.methods.method import (
+    Released,
+    Request,
+    bound_beside,
+    box_around,
+    unsuitable,
+)
 from confidp.central.methods.rank_search import Ask, Sketch, choose_asks, search, threshold
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import Records, Statistic
@@ -194,4 +200,7 @@ class RankInversionPlan:
             float(lower + step * Fraction(min(max(at, low), high)))
             for at, (low, high) in zip(estimates, box, strict=True)
         ]
-        return box_around(center, [(float(a), float(b)) for a, b in sides])
+        floats = [(float(a), float(b)) for a, b in sides]
+        if request.alternative == "two-sided" or len(box) > 1:
+            return box_around(center, floats)
+        return bound_beside(center[0], floats[0], request.alternative)

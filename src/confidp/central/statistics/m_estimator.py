@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.statistics.statistic import MeanLike, Records
 from confidp.central.statistics.u_pairs import bounds_of, for_columns
 from confidp.errors import InvalidArgument, InvalidType, integer, real
 
@@ -20,6 +21,43 @@ Floats = NDArray[np.float64]
 UNIT = 2.0**-52  # twice the largest relative error of one float operation
 SLACK = 1 + 2.0**-40  # over the float error of a norm of up to 10,000 numbers
 _NEWTON_STEPS, _CUTS = 50, 400  # the latter times (d + 1)²
+
+
+@runtime_checkable
+class Linearisable(MeanLike, Protocol):
+    """An M-estimator that also shows each record's gradient and Hessian, both bounded.
+
+    What the methods that take a Newton step need. Neither may depend on other records: row i of the
+    result is a function of row i and y alone, wherever it stands (where there is no jump, last bits
+    are allowed for). Gradients beyond `lipschitz` and Hessians beyond
+    `hessian_norm` are scaled down by the methods, so that privacy doesn't rest on these two.
+    """
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+
+    @property
+    def regularization(self) -> float:
+        """λ."""
+
+    @property
+    def lipschitz(self) -> float:
+        """G, a bound on the ℓ2 norm of a record's gradient."""
+
+    @property
+    def hessian_norm(self) -> float:
+        """A bound on the Frobenius norm of a record's Hessian, without λ."""
+
+    @property
+    def hessian_change(self) -> float:
+        """About how much a Hessian moves at most for each unit that y moves: to plan and warn."""
+
+    def gradients(self, y: Floats, records: Records) -> Floats:
+        """Return ∇ℓ(y; x_i) for each of N records, of shape (N, d)."""
+
+    def hessians(self, y: Floats, records: Records) -> Floats:
+        """Return ∇²ℓ(y; x_i) of shape (N, d, d), positive semidefinite up to 2^-48 of the bound."""
 
 
 class MEstimator:

@@ -8,7 +8,8 @@ record can move to 0 moves them arbitrarily (the paper's "Lipschitz functions of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
@@ -16,14 +17,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.statistics.equations import (
+    CorrelationEquation,
+    Equation,
+    RatioEquation,
+    SpreadEquation,
+)
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.errors import InvalidArgument, InvalidType, real
 
-_ZERO = Fraction(0)
+
+class _FunctionOfMeans(ABC):
+    """What the three share: records as whole numbers of grid steps, and an error of order 1/√n."""
+
+    __slots__ = ()
+    bounds: Any
+    resolution: float | None
+    grids: tuple[Grid, ...]
+
+    @property
+    @abstractmethod
+    def equation(self) -> Equation:
+        """The equation in means that it solves, for `DeltaMethod`."""
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        """Zero."""
+        return (Fraction(0),)
+
+    def for_shape(self, n: int, columns: int) -> Self:
+        """Check the number of columns."""
+        if columns != len(self.grids):
+            raise InvalidArgument(
+                f"data must have {len(self.grids)} columns for a {self.describe()['statistic']}, "
+                f"not {columns}"
+            )
+        return self
+
+    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the (n, columns) integers of the nearest grid points, after clipping."""
+        pairs = zip(self.grids, rows.T, strict=True)
+        return np.stack([grid.encode(column) for grid, column in pairs], axis=1)
+
+    def scale(self, n: int) -> float:
+        """Return √n."""
+        return math.sqrt(n)
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return the name and settings."""
+
+    def _shares(self, records: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return distances from the lower bounds in units of R: numbers in [0, 1]."""
+        shares: NDArray[np.float64] = records / np.array([grid.cells for grid in self.grids])
+        return shares
+
+    def _description(self, name: str, **more: Any) -> dict[str, Any]:
+        pairs = [list(pair) for pair in self.bounds]
+        return {"statistic": name, "bounds": pairs, "resolution": self.resolution, **more}
 
 
 @dataclass(frozen=True, slots=True)
-class StandardDeviation:
+class StandardDeviation(_FunctionOfMeans):
     """The standard deviation (n − 1), at least `floor`, of values clipped to public bounds.
 
     Parameters
@@ -50,64 +105,51 @@ class StandardDeviation:
     bounds: Any
     floor: float
     resolution: float | None = None
-    grid: Grid = field(init=False, repr=False, compare=False)
+    grids: tuple[Grid, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse bad settings at once."""
         (pair,) = _pairs(self.bounds, 1)
         object.__setattr__(self, "bounds", (pair,))
-        object.__setattr__(self, "grid", Grid.over(pair, self.resolution))
+        object.__setattr__(self, "grids", (Grid.over(pair, self.resolution),))
         _check_floor("floor", self.floor, pair[1] - pair[0])
-
-    @property
-    def origin(self) -> tuple[Fraction, ...]:
-        """Zero."""
-        return (_ZERO,)
 
     @property
     def assumes(self) -> tuple[str, ...]:
         """Where its limit law holds."""
         return (PUBLIC_BOUNDS, f"the population's standard deviation is above {self.floor:g}")
 
-    def for_shape(self, n: int, columns: int) -> Self:
-        """Accept one column."""
-        _check_columns(columns, 1, "a standard deviation")
-        return replace(self)
-
-    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return distances from the lower bound, clipped and on the grid, in units of R."""
-        return _shares(self.grid, rows)
+    @property
+    def equation(self) -> SpreadEquation:
+        """m − θ², with m the variance."""
+        return SpreadEquation(self.grids, power=2, least=self.floor)
 
     def value(
-        self, records: NDArray[np.float64], near: NDArray[np.float64] | None = None
+        self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return max(s, floor)."""
-        variance = float(records.var(ddof=1)) if len(records) > 1 else 0.0
-        return np.array([max(math.sqrt(variance) * float(self.grid.range), self.floor)])
+        variance = float(self._shares(records).var(ddof=1)) if len(records) > 1 else 0.0
+        return np.array([max(math.sqrt(variance) * float(self.grids[0].range), self.floor)])
 
     def sensitivity(self, n: int) -> Fraction:
         """Return R²/(2·floor·n)."""
-        return self.grid.range**2 / (2 * Fraction(self.floor) * n)
+        return self.grids[0].range ** 2 / (2 * Fraction(self.floor) * n)
 
     def rounding(self, n: int) -> Fraction:
         """Return (n·2^-51 + 2^-46)(R + R²/floor).
 
         In units of R, a sum of n numbers under 1 is off by at most n·2^-53 of n, in any order.
         """
-        r = self.grid.range
+        r = self.grids[0].range
         return (Fraction(n, 2**51) + Fraction(1, 2**46)) * (r + r * r / Fraction(self.floor))
-
-    def scale(self, n: int) -> float:
-        """Return √n."""
-        return math.sqrt(n)
 
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
-        return _description("standard deviation", self.bounds, self.resolution, floor=self.floor)
+        return self._description("standard deviation", floor=self.floor)
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(_FunctionOfMeans):
     """The ratio of two columns' means, the second at least `floor`.
 
     Parameters
@@ -134,7 +176,7 @@ class Ratio:
     bounds: Any
     floor: float
     resolution: float | None = None
-    grids: tuple[Grid, Grid] = field(init=False, repr=False, compare=False)
+    grids: tuple[Grid, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse bad settings at once."""
@@ -145,26 +187,20 @@ class Ratio:
         _check_floor("floor", self.floor, pairs[1][1])
 
     @property
-    def origin(self) -> tuple[Fraction, ...]:
-        """Zero."""
-        return (_ZERO,)
-
-    @property
     def assumes(self) -> tuple[str, ...]:
         """Where its limit law holds."""
         return (PUBLIC_BOUNDS, f"the denominator's population mean is above {self.floor:g}")
 
     def for_shape(self, n: int, columns: int) -> Self:
         """Accept two columns, and check that sums stay inside 64 bits."""
-        _check_columns(columns, 2, "a ratio")
         for grid in self.grids:
             grid.check_sums(n)
-        return replace(self)
+        return super(Ratio, self).for_shape(n, columns)
 
-    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the (n, 2) integers of the nearest grid points, after clipping."""
-        pairs = zip(self.grids, rows.T, strict=True)
-        return np.stack([grid.encode(column) for grid, column in pairs], axis=1)
+    @property
+    def equation(self) -> RatioEquation:
+        """m₀ − θm₁."""
+        return RatioEquation(self.grids, self.floor)
 
     def value(
         self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
@@ -188,17 +224,13 @@ class Ratio:
         floor = Fraction(self.floor)
         return (_reach(x) / floor + _reach(x) * _reach(y) / floor**2) / 2**44
 
-    def scale(self, n: int) -> float:
-        """Return √n."""
-        return math.sqrt(n)
-
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
-        return _description("ratio of means", self.bounds, self.resolution, floor=self.floor)
+        return self._description("ratio of means", floor=self.floor)
 
 
 @dataclass(frozen=True, slots=True)
-class Correlation:
+class Correlation(_FunctionOfMeans):
     """Pearson's correlation of two columns, their standard deviations at least `floors`.
 
     Parameters
@@ -231,7 +263,7 @@ class Correlation:
     bounds: Any
     floors: tuple[float, float]
     resolution: float | None = None
-    grids: tuple[Grid, Grid] = field(init=False, repr=False, compare=False)
+    grids: tuple[Grid, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse bad settings at once."""
@@ -246,11 +278,6 @@ class Correlation:
         object.__setattr__(self, "floors", tuple(float(floor) for floor in self.floors))
 
     @property
-    def origin(self) -> tuple[Fraction, ...]:
-        """Zero."""
-        return (_ZERO,)
-
-    @property
     def assumes(self) -> tuple[str, ...]:
         """Where its limit law holds."""
         return (
@@ -259,23 +286,19 @@ class Correlation:
             f"{self.floors[1]:g}",
         )
 
-    def for_shape(self, n: int, columns: int) -> Self:
-        """Accept two columns."""
-        _check_columns(columns, 2, "a correlation")
-        return replace(self)
-
-    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return distances from the lower bounds, clipped and on the grid, in units of R."""
-        pairs = zip(self.grids, rows.T, strict=True)
-        return np.stack([_shares(grid, column) for grid, column in pairs], axis=1)
+    @property
+    def equation(self) -> CorrelationEquation:
+        """m₂ − θ√(m₀m₁), with m₀ and m₁ the variances and m₂ the covariance."""
+        return CorrelationEquation(self.grids, self.floors)
 
     def value(
-        self, records: NDArray[np.float64], near: NDArray[np.float64] | None = None
+        self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return the correlation with floored deviations."""
         if len(records) < 2:
             return np.zeros(1)
-        centered = records - records.mean(axis=0)
+        shares = self._shares(records)
+        centered = shares - shares.mean(axis=0)
         squares = np.maximum(centered.var(axis=0, ddof=1), self._share_floors() ** 2)
         covariance = centered[:, 0] @ centered[:, 1] / (len(records) - 1)
         return np.array([covariance / math.sqrt(squares[0] * squares[1])])
@@ -292,13 +315,9 @@ class Correlation:
         """
         return (Fraction(n, 2**52) + Fraction(1, 2**46)) * self.sensitivity(1) * 2
 
-    def scale(self, n: int) -> float:
-        """Return √n."""
-        return math.sqrt(n)
-
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
-        return _description("correlation", self.bounds, self.resolution, floors=list(self.floors))
+        return self._description("correlation", floors=list(self.floors))
 
     def _share_floors(self) -> NDArray[np.float64]:
         pairs = zip(self.floors, self.grids, strict=True)
@@ -314,25 +333,9 @@ def _pairs(bounds: Any, count: int) -> tuple[tuple[float, float], ...]:
     return tuple(check_bounds(pair) for pair in bounds)
 
 
-def _check_columns(columns: int, expected: int, what: str) -> None:
-    if columns != expected:
-        raise InvalidArgument(f"data must have {expected} columns for {what}, not {columns}")
-
-
 def _check_floor(name: str, floor: float, most: float) -> None:
     real(name, floor, f"in (0, {most:g})", lambda x: 0 < x < most)
 
 
-def _shares(grid: Grid, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return k/cells of the nearest grid points k: numbers in [0, 1]."""
-    shares: NDArray[np.float64] = grid.encode(values) / grid.cells
-    return shares
-
-
 def _reach(grid: Grid) -> Fraction:
     return max(abs(grid.lower), abs(grid.lower + grid.range))
-
-
-def _description(name: str, bounds: Any, resolution: float | None, **more: Any) -> dict[str, Any]:
-    pairs = [list(pair) for pair in bounds]
-    return {"statistic": name, "bounds": pairs, "resolution": resolution, **more}

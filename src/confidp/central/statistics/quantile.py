@@ -87,6 +87,12 @@ class Quantile:
         return (self.grid.lower,) * len(self.qs)
 
     @property
+    def parameter_bounds(self) -> tuple[float, float]:
+        """The bounds of the data."""
+        ((lower, upper),) = self.bounds
+        return lower, upper
+
+    @property
     def assumes(self) -> tuple[str, ...]:
         """What every method needs; resampling needs a density besides."""
         return (PUBLIC_BOUNDS,)
@@ -110,8 +116,8 @@ class Quantile:
     ) -> NDArray[np.float64]:
         """Return x_(h) − lower, for each quantile."""
         at = [rank - 1 for rank in self.ranks(len(records))]
-        found: NDArray[np.float64] = np.partition(records, at)[at] * float(self.grid.step)
-        return found
+        steps: NDArray[np.float64] = np.partition(records, at)[at].astype(np.float64)
+        return steps * float(self.grid.step)
 
     def rounding(self, n: int) -> Fraction:
         """Return 2^-51 of the range for each quantile: the step as a float, and one product."""

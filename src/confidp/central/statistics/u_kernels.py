@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.statistics.equations import SpreadEquation
 from confidp.central.statistics.u_pairs import PairStatistic, exact_dot
 from confidp.errors import InvalidArgument
 
@@ -45,6 +46,11 @@ class Variance(PairStatistic):
     def reach(self) -> Fraction:
         """R²/2."""
         return self.grids[0].range ** 2 / 2
+
+    @property
+    def equation(self) -> SpreadEquation:
+        """m − θ, for `DeltaMethod`: one mean, of the squares of X − EX."""
+        return SpreadEquation(self.grids, power=1)
 
     def exact(self, records: NDArray[np.int64]) -> Fraction:
         """Return (NΣx² − (Σx)²)/(N(N − 1)), which no shift of x changes."""

@@ -127,6 +127,13 @@ class ProductKernel(PairStatistic):
         return (Fraction(0) if grid.lower <= 0 <= upper else min(grid.lower**2, upper**2),)
 
     @property
+    def parameter_bounds(self) -> tuple[float, float]:
+        """The least and the greatest (E X)²."""
+        grid = self.grids[0]
+        ends = (grid.lower**2, (grid.lower + grid.range) ** 2)
+        return float(self.origin[0]), float(max(ends))
+
+    @property
     def assumes(self) -> tuple[str, ...]:
         """That E X = 0, or that it isn't."""
         return (PUBLIC_BOUNDS, known_degenerate("E X = 0") if self.degenerate else NOT_DEGENERATE)

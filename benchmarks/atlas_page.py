@@ -1,0 +1,153 @@
+"""The coverage atlas as one page: heat maps of coverage and width, and what stands out.
+
+    python benchmarks/atlas_page.py
+
+Reads coverage_atlas.csv; writes docs/coverage_atlas.md and its pictures.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import BoundaryNorm
+from matplotlib.figure import Figure
+from scipy.stats import beta
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "coverage_atlas.csv"
+DOCS = HERE.parent / "docs"
+SIMULTANEOUS = 0.05  # chance of any false alarm in the whole atlas
+SLACK = {"mean": 0.015, "quantile": 0.01}  # under the level, or under what no privacy would give
+Row = dict[str, str]
+
+
+def bounds(row: Row, alpha: float) -> tuple[float, float]:
+    """Return the Clopper-Pearson interval of a cell's coverage at 1 − alpha."""
+    n = int(row["data_sets"])
+    k = round(float(row["coverage"]) * n)
+    low = float(beta.ppf(alpha / 2, k, n - k + 1)) if k else 0.0
+    high = float(beta.isf(alpha / 2, k + 1, n - k)) if k < n else 1.0
+    return low, high
+
+
+def promised(row: Row) -> float:
+    """Return the coverage that a cell is held to: the level, or the t interval's if that's less."""
+    level = float(row["level"])
+    if row["statistic"] == "mean":
+        return min(level, float(row["reference_coverage"]))
+    return level
+
+
+def wanting(rows: Sequence[Row]) -> list[Row]:
+    """Return the cells whose coverage is surely under what is promised, less the slack."""
+    alpha = SIMULTANEOUS / len(rows)
+    return [row for row in rows if bounds(row, alpha)[1] < promised(row) - SLACK[row["statistic"]]]
+
+
+def heat_map(rows: Sequence[Row], statistic: str, level: str) -> Figure:
+    """Draw coverage less what is promised, and width over the non-private one."""
+    rows = [r for r in rows if r["statistic"] == statistic and r["level"] == level]
+    populations = list(dict.fromkeys(r["population"] for r in rows))
+    columns = sorted({(int(r["n"]), float(r["mu"])) for r in rows})
+    figure = Figure(figsize=(1.9 + 0.36 * len(columns), 1.7 + 0.52 * len(populations)))
+    axes = figure.subplots(2, 1, sharex=True)
+    panels: list[tuple[str, Callable[[Row], float], str, list[float], str]] = [
+        ("coverage", lambda r: float(r["coverage"]), "RdYlBu",
+         [0.0, 0.85, float(level) - 0.015, float(level), 0.95, 0.98, 1.001], "{:.2f}"),
+        ("width over the non-private interval's on the same data",
+         lambda r: float(r["width_over_reference"] or "nan"), "Greys",
+         [0.0, 1.02, 1.1, 1.25, 1.6, 2.5, 5.0, 1e9], "{:#.3g}"),
+    ]  # fmt: skip
+    for axis, (title, value, colours, edges, form) in zip(axes, panels, strict=True):
+        grid = np.full((len(populations), len(columns)), np.nan)
+        for row in rows:
+            at = columns.index((int(row["n"]), float(row["mu"])))
+            grid[populations.index(row["population"]), at] = value(row)
+        colour_map = mpl.colormaps[colours].resampled(len(edges) - 1)
+        axis.imshow(grid, aspect="auto", cmap=colour_map, norm=BoundaryNorm(edges, colour_map.N))
+        for (i, j), x in np.ndenumerate(grid):
+            if np.isfinite(x):
+                shown = form.format(x).lstrip("0") if x < 1 else form.format(x)
+                red, green, blue, _ = colour_map(BoundaryNorm(edges, colour_map.N)(x))
+                dark = 0.3 * red + 0.6 * green + 0.1 * blue < 0.5
+                axis.text(
+                    j, i, shown.rstrip(".") if x < 100 else "≫", ha="center", va="center", fontsize=6.5,
+                    color="white" if dark else "black",
+                )  # fmt: skip
+        axis.set_yticks(range(len(populations)), populations, fontsize=7)
+        axis.set_title(title, loc="left", fontsize=9)
+        sizes = [n for n, _ in columns]
+        for j in range(1, len(columns)):
+            if sizes[j] != sizes[j - 1]:
+                axis.axvline(j - 0.5, color="black", linewidth=1.5)
+        axis.tick_params(length=0)
+    axes[1].set_xticks(range(len(columns)), [f"{mu:g}" for _, mu in columns], fontsize=7)
+    for n in dict.fromkeys(sizes):
+        inside = [j for j, size in enumerate(sizes) if size == n]
+        axes[1].text(
+            (inside[0] + inside[-1]) / 2, len(populations) + 0.25, f"n = {n:,}", ha="center",
+            va="top", fontsize=8,
+        )  # fmt: skip
+    axes[1].set_xlabel("budget μ, and n below it", fontsize=8, labelpad=16)
+    figure.suptitle(f"{statistic}s, level {level}", x=0.01, ha="left", fontsize=11)
+    figure.tight_layout()
+    return figure
+
+
+def page(rows: Sequence[Row]) -> str:
+    """Return the page's text."""
+    lines = [
+        "# The coverage atlas",
+        "",
+        "Does the default interval cover what it says, and how wide is it? Made by",
+        "`make coverage` and `python benchmarks/atlas_page.py`; every cell is a row of",
+        "`benchmarks/coverage_atlas.csv`, with its seed, versions and number of data sets.",
+        "",
+        f"{len(rows)} cells. Bounds on coverage are simultaneous: with probability "
+        f"{1 - SIMULTANEOUS:.0%} all of them hold at once.",
+        "",
+    ]
+    for statistic in dict.fromkeys(r["statistic"] for r in rows):
+        for level in sorted({r["level"] for r in rows if r["statistic"] == statistic}):
+            cells = [r for r in rows if r["statistic"] == statistic and r["level"] == level]
+            name = f"atlas_{statistic}_{level.replace('0.', '')}.png"
+            under = wanting(cells)
+            least = min(cells, key=lambda r: float(r["coverage"]) - promised(r))
+            sets = sorted({int(r["data_sets"]) for r in cells})
+            against = (
+                f"the smaller of {level} and the t interval's coverage on the same data"
+                if statistic == "mean"
+                else level
+            )
+            lines += [
+                f"## {statistic.capitalize()}s at level {level}",
+                "",
+                f"{len(cells)} cells of {' or '.join(f'{s:,}' for s in sets)} data sets, by "
+                f"{cells[0]['method']}. Held to {against}, less {SLACK[statistic]}: "
+                f"{len(under)} cells are surely under it. The lowest against its promise is "
+                f"{least['population']}, n = {int(least['n']):,}, μ = {least['mu']}: "
+                f"{float(least['coverage']):.3f} (promised {promised(least):.3f}).",
+                "",
+                f"![coverage and width]({name})",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the page and the pictures."""
+    with RESULTS.open() as source:
+        rows = list(csv.DictReader(source))
+    for statistic in dict.fromkeys(r["statistic"] for r in rows):
+        for level in {r["level"] for r in rows if r["statistic"] == statistic}:
+            name = f"atlas_{statistic}_{level.replace('0.', '')}.png"
+            heat_map(rows, statistic, level).savefig(DOCS / name, dpi=150)
+    (DOCS / "coverage_atlas.md").write_text(page(rows))
+
+
+if __name__ == "__main__":
+    main()
