@@ -1,5 +1,6 @@
 #!/bin/sh
-# The main job: a private interval from a real table, charged to a ledger. `make demo` runs this.
+# The main jobs: private intervals from a real table, charged to a ledger; and a rehearsal of
+# learning from people who never hand over their data. `make demo` runs this.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -16,3 +17,6 @@ show confidp interval examples/data/cps_earnings.csv --column earnings_1978 \
 show confidp interval examples/data/cps_earnings.csv --column age \
   --bounds 16 55 --resolution 1 --epsilon 2 --delta 1e-6 --ledger "$work/cps.ledger" --json
 show confidp ledger "$work/cps.ledger"
+
+show confidp design --population normal --epsilon 1 --at 50 3.162 --se 0.1
+show confidp simulate --population normal --truth 50 3.162 --epsilon 1 --people 3000

@@ -25,6 +25,7 @@ from confidp.local.mechanisms import (
     truncated_laplace,
 )
 from confidp.local.query import Query
+from confidp.local.vector import VectorQuery, split_epsilon
 
 FALSE_ALARM = 1e-6
 DRAWS = 40_000
@@ -125,7 +126,71 @@ def test_a_gaussian_answer_is_within_the_curve_of_mu():
     assert 0.85 < max(bounds) <= 1.0
 
 
+VECTOR_ENDS = (-100.0, -100.0), (100.0, 100.0)
+
+
+def split(epsilon):
+    return tuple(sign_response(0.0, part) for part in split_epsilon(epsilon, (1.0, 1.0)))
+
+
+def past_its_check(query, queries):
+    """A broken copy: a vector query with other queries than its claim is of."""
+    broken = VectorQuery(query.dimension, query.components, query.queries, query.epsilon)
+    object.__setattr__(broken, "queries", queries)
+    return broken
+
+
+def test_all_answers_of_a_vector_together_leak_no_more_than_epsilon_and_nearly_that_much():
+    query = VectorQuery(2, (0, 1), split(2.0), 2.0)
+    bound = epsilon_lower_bound(lambda x: query.privatize(x).values, *VECTOR_ENDS)
+    assert 1.7 < bound <= 2.0
+
+
+def test_one_component_with_the_whole_epsilon_leaks_no_more_even_with_the_choice_known():
+    queries = [VectorQuery(2, (j,), (sign_response(0.0, 2.0),), 2.0) for j in (0, 1)]
+
+    def answer(x):
+        query = toss(queries)
+        return query.components, query.privatize(x).values
+
+    assert 1.7 < epsilon_lower_bound(answer, *VECTOR_ENDS) <= 2.0
+
+
 # Broken copies.
+
+
+def test_the_whole_epsilon_for_every_component_is_caught_by_the_check_and_by_draws():
+    whole = (sign_response(0.0, 2.0),) * 2
+    with pytest.raises(InvalidArgument, match="queries together"):
+        VectorQuery(2, (0, 1), whole, 2.0)
+    shipped = past_its_check(VectorQuery(2, (0, 1), split(2.0), 2.0), whole)
+    with pytest.raises(InvalidArgument, match="epsilon_limit"):
+        shipped.privatize(VECTOR_ENDS[0], epsilon_limit=2.0)
+    assert epsilon_lower_bound(lambda x: shipped.privatize(x).values, *VECTOR_ENDS) > 2.0
+
+
+def test_one_random_number_for_all_components_is_caught_by_draws_alone(monkeypatch):
+    """Answers that lie together tell more than their shares, though each channel is as claimed."""
+    query = VectorQuery(2, (0, 1), split(2.0), 2.0)
+    secret, drawn = channel_module.secrets.randbits, []
+
+    def shared(bits):
+        drawn.append(secret(bits) if len(drawn) % 2 == 0 else drawn[-1])
+        return drawn[-1]
+
+    monkeypatch.setattr(channel_module.secrets, "randbits", shared)
+    ends = (-100.0, 100.0), (100.0, 100.0)
+    assert epsilon_lower_bound(lambda x: query.privatize(x).values, *ends) > 2.0
+
+
+def test_a_coin_that_looks_at_the_value_is_caught():
+    pair = mirrored_pair(truncated_laplace(0.2, 2.0, 1.0, steps=16), 0.0)
+
+    def answer(x):
+        query = pair[x > 0] if toss((True, False)) else toss(pair)
+        return query is pair[0], query.privatize(x).value
+
+    assert epsilon_lower_bound(answer, *ENDS) > 1.0
 
 
 def test_noise_too_small_by_root_two_is_caught_by_both_audits():

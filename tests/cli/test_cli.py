@@ -14,7 +14,6 @@ import pytest
 
 import confidp
 from confidp import GDP, Ledger
-from confidp.cli.main import main
 
 COMMAND = Path(sys.executable).with_name("confidp")
 CANARY = "canary-90210"
@@ -42,19 +41,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run `confidp` in this process; return its exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["confidp", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return (caught.value.code or 0, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
@@ -160,12 +146,57 @@ def test_a_quantile_takes_a_delta_and_cautions_where_noise_is_not_small(run):
     code, out, _ = run(
         "interval", "t.csv", "--column", "age", "--bounds", "0", "100", "--mu", "1",
         "--delta", "1e-6", "--statistic", "quantile", "--q", "0.9", "--resamples", "20",
-        "--method", "cr-ss",
+        "--method", "cr-ss-published",
     )  # fmt: skip
     assert code == 0
     assert "0.9-quantile of age" in out
     assert "CR-SS" in out
     assert "caution" in out
+
+
+AGE = ("interval", "t.csv", "--column", "age", "--bounds", "0", "100", "--mu", "2")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--statistic", "variance"], ["variance of age", "95% interval", "delta method"]),
+        (["--statistic", "standard-deviation", "--floor", "1"], ["standard deviation of age"]),
+        (["--statistic", "mean-difference", "--resamples", "20"], ["of age", "CR-GS"]),
+        (["--alternative", "greater"], ["95% lower bound", "lower bounds like it hold"]),
+        (["--alternative", "less", "--statistic", "median"], ["95% upper bound"]),
+        (
+            ["--statistic", "quantile", "--q", "0.9", "--q", "0.1"],
+            ["0.1-quantile of age", "0.9-quantile of age", "all intervals together"],
+        ),
+    ],
+)
+def test_every_statistic_and_alternative_is_answered_in_words(run, options, words):
+    code, out, err = run(*AGE, *options)
+    assert code == 0, err
+    plain = " ".join(out.split())
+    for word in words:
+        assert word in plain
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--statistic", "variance", "--q", "0.5"], "--q must come with"),
+        (["--floor", "1"], "--floor must come with"),
+        (["--statistic", "standard-deviation"], "--floor must come with"),
+        (
+            ["--statistic", "quantile", "--q", "0.1", "--q", "0.5", "--plot", "p.png"],
+            "--plot draws one interval",
+        ),
+        (["--alternative", "less", "--method", "cr-gs-published"], "alternative must be"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run, options, complaint):
+    code, out, err = run(*AGE, *options)
+    assert code == 2
+    assert complaint in err
+    assert not out
 
 
 def test_options_reach_the_release(run):

@@ -177,6 +177,18 @@ def test_moved_cuts_are_as_good_as_those_solved_for(family):
     assert loss <= 1.02 * best_knots(family, theta, mechanism).loss
 
 
+@pytest.mark.parametrize(
+    ("family", "theta"),
+    [(LogNormal(), (9.0, 1.2)), (Normal(), (5e4, 20.0)), (Exponential(), (1e5,))],
+)
+def test_cuts_solved_for_far_from_the_standard_are_no_worse_than_moved_ones(family, theta):
+    mechanism, point = Response(3, 2.0), np.array(theta)
+    standard = best_knots(family, family.standard, mechanism)
+    moved = family.place(point, np.array(standard.knots))
+    loss = a_optimal(fisher_information(family, theta, Design.of(*mechanism.build(tuple(moved)))))
+    assert best_knots(family, theta, mechanism).loss <= loss * (1 + 1e-6)
+
+
 def test_families_without_a_standard_are_solved_on_a_coarse_grid_of_theta():
     weibull = ScipyFamily("weibull_min", {"c": LogNormalPrior(), "scale": LogNormalPrior()})
     for family, theta in ((Gamma(), [2.1, 3.3]), (weibull, [1.4, 3.3])):

@@ -29,7 +29,7 @@ from confidp.local.mechanisms import response, truncated_gaussian, truncated_lap
 from confidp.local.query import MAX_QUERY_TEXT, Query, Report
 
 SOURCE = Path(confidp.__file__).parent
-DEVICE = ("channel", "query", "mechanisms", "__init__")
+DEVICE = ("channel", "query", "mechanisms", "vector", "__init__")
 QUARTER = TOTAL // 4
 COIN = Channel(((3 * QUARTER, QUARTER), (QUARTER, 3 * QUARTER)))
 QUERY = response((-1.0, 0.0, 2.5), 1.0)
@@ -88,7 +88,7 @@ def test_a_device_answers_without_numpy_or_the_collector():
     assert set(ast.literal_eval(modules)) == {
         "confidp.errors",
         "confidp.local",
-        *(f"confidp.local.{name}" for name in DEVICE[:3]),
+        *(f"confidp.local.{name}" for name in DEVICE[:4]),
     }
 
 

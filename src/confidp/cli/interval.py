@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from confidp.cli.options import budget as budget_of
+from confidp.cli.options import picture
 from confidp.errors import InvalidArgument
 
-_STATISTICS = ("mean", "median", "quantile")
-_METHODS = ("auto", "private-variance", "rank-inversion", "cr-gs", "cr-gs-published", "cr-ss")
+_STATISTICS = ("mean", "median", "quantile", "variance", "standard-deviation", "mean-difference")
+_METHODS = (
+    "auto", "private-variance", "delta-method", "rank-inversion", "cr-gs", "cr-gs-published",
+    "cr-ss", "cr-ss-published",
+)  # fmt: skip
+_ALTERNATIVES = ("two-sided", "greater", "less")
 _SAMPLINGS = ("without_replacement", "with_replacement")
 
 
@@ -21,7 +25,16 @@ _SAMPLINGS = ("without_replacement", "with_replacement")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--column", required=True, metavar="C", help="The column to use.")
 @click.option("--statistic", type=click.Choice(_STATISTICS), default="mean", show_default=True)
-@click.option("--q", type=float, metavar="Q", help="Which quantile, in (0, 1).")
+@click.option(
+    "--q",
+    type=float,
+    multiple=True,
+    metavar="Q",
+    help="Which quantile, in (0, 1); again for several, all covered at once.",
+)
+@click.option(
+    "--floor", type=float, metavar="F", help="What a standard deviation is at least, publicly."
+)
 @click.option(
     "--bounds",
     required=True,
@@ -34,6 +47,13 @@ _SAMPLINGS = ("without_replacement", "with_replacement")
 @click.option("--epsilon", type=float, metavar="E", help="Budget: ε, with --delta.")
 @click.option("--delta", type=float, metavar="D", help="Budget: δ, with either.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
+@click.option(
+    "--alternative",
+    type=click.Choice(_ALTERNATIVES),
+    default="two-sided",
+    show_default=True,
+    help="greater: a lower bound; less: an upper bound.",
+)
 @click.option("--missing", metavar="VALUE", default="none", help="What missing values count as.")
 @click.option("--resolution", type=float, metavar="R", help="The data's step, such as 1 or 0.01.")
 @click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True)
@@ -49,12 +69,14 @@ def interval(
     file: Path,
     column: str,
     statistic: str,
-    q: float | None,
+    q: tuple[float, ...],
+    floor: float | None,
     bounds: tuple[float, float],
     mu: float | None,
     epsilon: float | None,
     delta: float | None,
     level: float,
+    alternative: str,
     missing: str,
     resolution: float | None,
     method: str,
@@ -79,14 +101,11 @@ def interval(
     from confidp.io.files import read_column
 
     budget = budget_of(mu, epsilon, delta)
-    estimand = _statistic(statistic, q, bounds, resolution)
+    if plot is not None and len(q) > 1:
+        raise InvalidArgument("--plot draws one interval, and several quantiles have several")
+    estimand = _statistic(statistic, q, floor, bounds, resolution)
     chosen = _method(method, sampling)
-    if plot is not None and plot.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InvalidArgument(f"--plot must end in .png, .pdf or .svg, not {plot.name!r}")
-    if plot is not None and not plot.resolve().parent.is_dir():
-        raise InvalidArgument(f"--plot must be in a folder that exists, not {str(plot)!r}")
-    if plot is not None and (plot.is_dir() or not os.access(plot.resolve().parent, os.W_OK)):
-        raise InvalidArgument(f"--plot must be a file that can be written, not {str(plot)!r}")
+    picture(plot)
     opened = Ledger.open(ledger) if ledger is not None else None
 
     region = confidence_region(
@@ -94,6 +113,7 @@ def interval(
         estimand,
         budget=budget,
         confidence_level=level,
+        alternative=alternative,
         method=chosen,
         n_resamples=resamples,
         missing=_missing(missing),
@@ -112,23 +132,38 @@ def interval(
 
 
 def _statistic(
-    name: str, q: float | None, bounds: tuple[float, float], resolution: float | None
+    name: str,
+    q: tuple[float, ...],
+    floor: float | None,
+    bounds: tuple[float, float],
+    resolution: float | None,
 ) -> Any:
-    from confidp import Mean, Median, Quantile
+    from confidp import GiniMeanDifference, Mean, Median, Quantile, StandardDeviation, Variance
 
-    if (q is not None) != (name == "quantile"):
+    if bool(q) != (name == "quantile"):
         raise InvalidArgument("--q must come with --statistic quantile, and only with it")
-    if q is not None:
-        return Quantile(q, bounds, resolution)
-    return (Mean if name == "mean" else Median)(bounds, resolution)
+    if (floor is not None) != (name == "standard-deviation"):
+        raise InvalidArgument("--floor must come with --statistic standard-deviation, and only it")
+    if q:
+        return Quantile(q[0] if len(q) == 1 else sorted(q), bounds, resolution)
+    if floor is not None:
+        return StandardDeviation(bounds, floor, resolution)
+    simple: dict[str, Any] = {
+        "mean": Mean,
+        "median": Median,
+        "variance": Variance,
+        "mean-difference": GiniMeanDifference,
+    }
+    return simple[name](bounds, resolution)
 
 
 def _method(name: str, sampling: str | None) -> Any:
-    from confidp import CRGS, CRSS, PrivateVariance, RankInversion
+    from confidp import CRGS, CRSS, DeltaMethod, PrivateVariance, RankInversion
 
     others = {
         "auto": name,
         "private-variance": PrivateVariance(),
+        "delta-method": DeltaMethod(),
         "rank-inversion": RankInversion(),
     }
     if name in others:
@@ -136,9 +171,9 @@ def _method(name: str, sampling: str | None) -> Any:
             raise InvalidArgument("--sampling must come with a --method that resamples")
         return others[name]
     sampling = sampling or _SAMPLINGS[0]
-    if name == "cr-ss":
-        return CRSS(sampling)
-    return CRGS(sampling, calibration="noise-aware" if name == "cr-gs" else "published")
+    resampled = CRSS if name.startswith("cr-ss") else CRGS
+    calibration = "published" if name.endswith("published") else "noise-aware"
+    return resampled(sampling, calibration=calibration)
 
 
 def _missing(text: str) -> float | str:

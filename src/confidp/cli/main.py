@@ -7,8 +7,10 @@ from io import TextIOWrapper
 
 import click
 
+from confidp.cli.design import design
 from confidp.cli.interval import interval
 from confidp.cli.ledger import ledger
+from confidp.cli.simulate import simulate
 from confidp.errors import ConfidpError
 
 
@@ -26,6 +28,8 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(interval)
 cli.add_command(ledger)
+cli.add_command(simulate)
+cli.add_command(design)
 
 
 def main() -> None:

@@ -27,21 +27,13 @@ def print_region(region: ConfidenceRegion, of: str, ledger: Ledger | None = None
     if not region.private:
         table.add_row("NOT PRIVATE", "a seeded run: whoever knows the seed can remove the noise")
     name = region.statistic["statistic"]
-    level = f"{100 * region.confidence_level:.6g}%"
-    if math.isinf(region.radius):
+    if math.isinf(region.radius) and region.box is None:
         table.add_row(
             f"{name} of {of}",
             "no result: the resampling failed (⊥), by chance, whatever the data",
         )
     else:
-        (low, high), digits = region.interval, region.decimals
-        table.add_row(f"{name} of {of}", f"{region.center[0]:,.{digits}f}")
-        table.add_row(f"{level} interval", f"{low:,.{digits}f} to {high:,.{digits}f}")
-        table.add_row(
-            "what it means",
-            f"Where the assumptions below hold, about {level} of intervals made this way contain "
-            f"the {name} of the population that these {region.public['n']:,} rows were drawn from.",
-        )
+        _add_answer(table, region, name, of)
     if region.caution is not None:
         table.add_row("caution", region.caution)
     table.add_row("what it cost", _cost(region.spent))
@@ -52,12 +44,40 @@ def print_region(region: ConfidenceRegion, of: str, ledger: Ledger | None = None
         ["what it assumes"] + [""] * len(region.assumes), region.assumes, strict=False
     ):
         table.add_row(heading, f"• {line}")
-    _console().print(table)
+    console_for_people().print(table)
+
+
+def _add_answer(table: Table, region: ConfidenceRegion, name: str, of: str) -> None:
+    digits = region.decimals
+    level = f"{100 * region.confidence_level:.6g}%"
+    rows = f"the population that these {region.public['n']:,} rows were drawn from."
+    if region.dimension == 1:
+        words, _, answer = region.in_words.partition(": ")
+        table.add_row(f"{name} of {of}", f"{region.center[0]:,.{digits}f}")
+        table.add_row(f"{level} {words}", answer)
+        made = (
+            "intervals made this way contain"
+            if words == "interval"
+            else f"{words}s like it hold for"
+        )
+        meaning = f"about {level} of {made} the {name} of {rows}"
+    else:
+        names = [part.strip() for part in name.split(",")]
+        for each, center, (low, high) in zip(names, region.center, region.intervals, strict=True):
+            table.add_row(
+                f"{each} of {of}",
+                f"{center:,.{digits}f}  ({level} interval, of all at once: {low:,.{digits}f} to "
+                f"{high:,.{digits}f})",
+            )
+        meaning = f"about {level} of the time all intervals together contain those of {rows}"
+    table.add_row("what it means", f"Where the assumptions below hold, {meaning}")
+    if "note" in region.public:
+        table.add_row("note", str(region.public["note"]))
 
 
 def print_ledger(ledger: Ledger) -> None:
     """Print what was spent, on what, and what remains."""
-    console = _console()
+    console = console_for_people()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("no.", "when (UTC)", "what", "μ", "result"):
         table.add_column(heading, justify="right" if heading in ("no.", "μ") else "left")
@@ -112,6 +132,8 @@ def _how(region: ConfidenceRegion) -> str:
     public = region.public
     if "center_noise" not in public:
         return region.method
+    if not isinstance(public["center_noise"], float):
+        return region.method
     noise = f"{region.method}; privacy noise of {public['center_noise']:.3g} on the estimate"
     if "radius_noise" in public:
         return f"{noise} and {public['radius_noise']:.3g} on the interval's half-width"
@@ -127,6 +149,7 @@ def _result(released: Mapping[str, Any] | None) -> str:
         return "recorded, but not a region"
 
 
-def _console() -> Console:
+def console_for_people() -> Console:
+    """Return a console that prints words as they are."""
     # No markup: a column may be called "income [usd]".
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)

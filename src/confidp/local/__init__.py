@@ -19,10 +19,12 @@ from confidp.local.mechanisms import (
     truncated_laplace,
 )
 from confidp.local.query import Query, Report
+from confidp.local.vector import VectorQuery, VectorReport
 
 # The collector's side: each name's module in this folder.
 _AT_THE_COLLECTOR: dict[str, str] = {
     "Collector": "collector",
+    "ComponentwiseCollector": "componentwise",
     "COptimal": "design",
     "Design": "design",
     "Diagonal": "design",
@@ -46,13 +48,21 @@ _AT_THE_COLLECTOR: dict[str, str] = {
     "RootInverseGammaPrior": "population",
     "ScipyFamily": "population",
     "StudentT": "population",
+    "Population": "population",
+    "Prior": "population",
+    "Mirrored": "mirrored",
     "Posterior": "posterior",
+    "QuantileCollector": "sign_quantile",
+    "StochasticGradient": "stochastic_gradient",
+    "quantile_limit": "sign_quantile",
 }
 
 __all__ = [
     "Channel",
     "Query",
     "Report",
+    "VectorQuery",
+    "VectorReport",
     "from_probabilities",
     "mirrored_pair",
     "response",

@@ -1,360 +1,73 @@
-"""Which question tells most: Fisher information of a report, and the cut points that maximise it.
+"""Which question tells most: the cut points that lose least by a criterion.
 
-A report's information on θ is a finite sum, F = Σ_y ∇p(y) ∇p(y)ᵀ / p(y). A criterion turns F
-into a loss, and the best cut points minimise it. For a family of location and scale they are
-solved once for a standard θ and moved to any other; everything solved is kept.
+For a family of location and scale they are solved once for a standard θ and moved to any other;
+everything solved is kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import optimize, special
 
-from confidp.errors import InvalidArgument, integer, real
-from confidp.local import mechanisms
-from confidp.local.channel import EPSILON_CAP, TOTAL, Channel
+from confidp.errors import InvalidArgument
+from confidp.local.information import (
+    COptimal,
+    Criterion,
+    Design,
+    Diagonal,
+    Weights,
+    a_optimal,
+    answer_probabilities,
+    d_optimal,
+    fisher_information,
+    information_at,
+)
+from confidp.local.kinds import (
+    GaussianResponse,
+    Mechanism,
+    Response,
+    TruncatedGaussian,
+    TruncatedLaplace,
+    randomised_response,
+    response_epsilon,
+)
 from confidp.local.population import Population
-from confidp.local.query import Query
+
+__all__ = [  # the two modules below it are part of its surface
+    "Best",
+    "COptimal",
+    "Criterion",
+    "Design",
+    "Diagonal",
+    "GaussianResponse",
+    "Mechanism",
+    "Response",
+    "TruncatedGaussian",
+    "TruncatedLaplace",
+    "Weights",
+    "a_optimal",
+    "answer_probabilities",
+    "best_cells",
+    "best_knots",
+    "d_optimal",
+    "fisher_information",
+    "place_best",
+    "randomised_response",
+    "response_epsilon",
+]
 
 Array = NDArray[np.float64]
-Weights = tuple[tuple[float, ...], ...]  # one row for each cell, one column for each answer
-Criterion: TypeAlias = Callable[[Array], float]  # the loss of a d × d information: less is better
 
-_SUM = 1e-9  # how far two rows' sums may be apart
-_FLAT = 1e-12  # a reciprocal condition number below which information is taken as singular
 _SPREADS = (0.25, 0.6, 1.0, 1.6)  # where the search for knots starts
 _SHIFTS = (0.0, 0.7)
+_ONE_SD = 0.8413447460685429  # Φ(1)
 _MOST_CELLS = 8  # at ε = 10 two more would gain 2%
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """All that a likelihood needs of a query: cut points, and weights of answers in each cell.
-
-    Rows of weights have the same sum, and are probabilities once divided by it.
-    """
-
-    cuts: tuple[float, ...]
-    weights: Weights
-
-    @classmethod
-    def of(cls, cuts: ArrayLike, weights: ArrayLike) -> Design:
-        """Check cut points and weights, and return them hashable.
-
-        Examples
-        --------
-        >>> Design.of([0.0], [[3, 1], [1, 3]])
-        Design(cuts=(0.0,), weights=((3.0, 1.0), (1.0, 3.0)))
-        """
-        points = np.asarray(cuts, dtype=np.float64)
-        matrix = np.asarray(weights, dtype=np.float64)
-        if points.ndim != 1 or not np.isfinite(points).all() or (np.diff(points) <= 0).any():
-            raise InvalidArgument("cuts must be finite and increasing")
-        if matrix.ndim != 2 or len(matrix) != len(points) + 1:
-            raise InvalidArgument(f"weights must have {len(points) + 1} rows, one for each cell")
-        if not np.isfinite(matrix).all() or (matrix < 0).any():
-            raise InvalidArgument("weights must be finite numbers of at least 0")
-        totals = matrix.sum(axis=1)
-        if not (totals > 0).all() or np.ptp(totals) > _SUM * totals[0]:
-            raise InvalidArgument("weights must have rows of the same sum, above 0")
-        return cls(tuple(points.tolist()), tuple(map(tuple, matrix.tolist())))
-
-    @property
-    def answers(self) -> int:
-        """How many answers a report may have."""
-        return len(self.weights[0])
-
-    def probabilities(self) -> Array:
-        """Return the probability of each answer in each cell."""
-        matrix = np.array(self.weights)
-        return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
-
-
-def answer_probabilities(population: Population, theta: Array, design: Design) -> Array:
-    """Return the probability of each answer under each θ: an N × answers array.
-
-    Examples
-    --------
-    >>> from confidp.local.population import Normal
-    >>> design = Design.of([0.0], [[3, 1], [1, 3]])
-    >>> answer_probabilities(Normal(), np.array([[0.0, 1.0], [99.0, 1.0]]), design)
-    array([[0.5 , 0.5 ],
-           [0.25, 0.75]])
-    """
-    cells = population.cells(theta, np.array(design.cuts))
-    return np.asarray(cells @ design.probabilities())
-
-
-def fisher_information(
-    population: Population, theta: Sequence[float] | Array, design: Design
-) -> Array:
-    """Return one report's information on θ, d × d: Σ_y ∇p(y) ∇p(y)ᵀ / p(y).
-
-    Examples
-    --------
-    >>> from confidp.local.population import Normal
-    >>> sign = Design.of([0.0], randomised_response(2, 1.0))
-    >>> information = fisher_information(Normal(), [0.0, 1.0], sign)
-    >>> math.isclose(information[0, 0], 2 / math.pi * math.tanh(0.5) ** 2)
-    True
-    """
-    point = population.check(theta)
-    return _information(population, point, np.array(design.cuts), design.probabilities())
-
-
-def _information(population: Population, theta: Array, cuts: Array, matrix: Array) -> Array:
-    chances = (population.cells(theta[None, :], cuts) @ matrix)[0]
-    slopes = population.gradient(theta, cuts) @ matrix
-    possible = chances > 0  # an impossible answer tells nothing, and its slope is 0
-    scaled = slopes[:, possible] / np.sqrt(chances[possible])
-    return np.asarray(scaled @ scaled.T)
-
-
-def randomised_response(cells: int, epsilon: float) -> Array:
-    """Return the k × k matrix that gives the true cell weight e^ε and the others 1.
-
-    Examples
-    --------
-    >>> randomised_response(2, math.log(3)).round(6)
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
-    """
-    count = integer("cells", cells, least=2)
-    small = math.exp(-real("epsilon", epsilon, "of at least 0", lambda e: e >= 0))
-    matrix = np.full((count, count), small)
-    np.fill_diagonal(matrix, 1.0)
-    return np.asarray(matrix / (1 + (count - 1) * small))
-
-
-def a_optimal(information: Array) -> float:
-    """Return the trace of F⁻¹: the summed variances at the limit; ∞ where F is singular."""
-    inverse = _inverse(information)
-    return math.inf if inverse is None else float(np.trace(inverse))
-
-
-def d_optimal(information: Array) -> float:
-    """Return −log det F: twice the logarithm of the limiting ellipse's size, up to a constant."""
-    if _inverse(information) is None:
-        return math.inf
-    return -float(np.linalg.slogdet(information)[1])
-
-
-@dataclass(frozen=True, slots=True)
-class COptimal:
-    """The variance cᵀF⁻¹c of one combination of parameters."""
-
-    direction: tuple[float, ...]
-
-    def __call__(self, information: Array) -> float:
-        """Return the loss."""
-        inverse, c = _inverse(information), np.array(self.direction)
-        return math.inf if inverse is None else float(c @ inverse @ c)
-
-
-@dataclass(frozen=True, slots=True)
-class Diagonal:
-    """−Σ wᵢ Fᵢᵢ. The paper's F₁₁ is Diagonal((1, 0)), its trace Diagonal((1, 1)).
-
-    It may leave a parameter unseen: as F₁₁ grows, F₂₂ goes to 0.
-    """
-
-    weights: tuple[float, ...]
-
-    def __call__(self, information: Array) -> float:
-        """Return the loss."""
-        return -float(np.array(self.weights) @ np.diagonal(information))
-
-
-def _inverse(information: Array) -> Array | None:
-    """Return F⁻¹, or None where F is singular; F is scaled first, so units don't matter."""
-    scale = np.sqrt(np.diagonal(information))
-    if not (np.isfinite(scale).all() and (scale > 0).all()):
-        return None
-    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    if values[0] <= _FLAT * values[-1]:
-        return None
-    return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
-
-
-@runtime_checkable
-class Mechanism(Hashable, Protocol):
-    """A kind of query whose place is free: k knots, from which all else follows.
-
-    The knots are cut points, or the two ends of a grid.
-    """
-
-    @property
-    def n_knots(self) -> int:
-        """How many knots there are."""
-
-    def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
-        """Return cut points and the matrix of probabilities, fast: a search calls it often."""
-
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query to be asked, its privacy checked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """k-ary randomised response: the knots are the cut points.
-
-    Examples
-    --------
-    >>> from confidp.local.population import Normal
-    >>> best = best_knots(Normal(), (0.0, 1.0), Response(3, 1.0))
-    >>> [round(c, 2) for c in best.knots], round(best.loss, 1)
-    ([-0.7, 0.7], 21.1)
-    """
-
-    cells: int
-    epsilon: float
-
-    @property
-    def n_knots(self) -> int:
-        """One fewer than cells."""
-        return self.cells - 1
-
-    def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
-        """Return cut points and matrix."""
-        return np.array(knots), _matrix(self)
-
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query."""
-        return Query(knots, _channel(self), epsilon=self.epsilon)
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianResponse:
-    """k-ary randomised response that is μ-GDP: it has the ε that `response_epsilon` finds.
-
-    Examples
-    --------
-    >>> GaussianResponse(2, 1.0).query((0.0,))
-    Query(id='...', cells=2, outputs=2, epsilon=None, mu=1.0)
-    """
-
-    cells: int
-    mu: float
-
-    @property
-    def n_knots(self) -> int:
-        """One fewer than cells."""
-        return self.cells - 1
-
-    def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
-        """Return cut points and matrix."""
-        return np.array(knots), _matrix(self)
-
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query, whose weights `Query` proves to be μ-GDP."""
-        return Query(knots, _channel(self), mu=self.mu)
-
-
-@dataclass(frozen=True, slots=True)
-class TruncatedLaplace:
-    """The truncated Laplace mechanism: the knots are the ends of its interval."""
-
-    epsilon: float
-    steps: int = 32
-
-    @property
-    def n_knots(self) -> int:
-        """Two ends."""
-        return 2
-
-    def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
-        """Return cut points and matrix."""
-        return _grid(knots, self.steps), _matrix(self)
-
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query."""
-        return Query(tuple(_grid(knots, self.steps).tolist()), _channel(self), epsilon=self.epsilon)
-
-
-@dataclass(frozen=True, slots=True)
-class TruncatedGaussian:
-    """The truncated Gaussian mechanism: the knots are the ends of its interval."""
-
-    mu: float
-    steps: int = 32
-    outputs: int = 64
-
-    @property
-    def n_knots(self) -> int:
-        """Two ends."""
-        return 2
-
-    def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
-        """Return cut points and matrix."""
-        return _grid(knots, self.steps), _matrix(self)
-
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query."""
-        return Query(tuple(_grid(knots, self.steps).tolist()), _channel(self), mu=self.mu)
-
-
-def _grid(knots: tuple[float, ...], steps: int) -> Array:
-    low, high = knots
-    return np.asarray(low + (high - low) * (np.arange(steps) + 0.5) / steps)
-
-
-@lru_cache(maxsize=256)
-def _channel(
-    mechanism: Response | GaussianResponse | TruncatedLaplace | TruncatedGaussian,
-) -> Channel:
-    """Return the exact channel, which doesn't depend on where the knots are."""
-    match mechanism:
-        case Response(cells, epsilon):
-            return mechanisms.response(range(cells - 1), epsilon).channel
-        case GaussianResponse(cells, mu):
-            return mechanisms.response(range(cells - 1), response_epsilon(mu, cells)).channel
-        case TruncatedLaplace(epsilon, steps):
-            return mechanisms.truncated_laplace(0.0, 1.0, epsilon, steps).channel
-        case TruncatedGaussian(mu, steps, outputs):
-            return mechanisms.truncated_gaussian(0.0, 1.0, mu, steps, outputs).channel
-
-
-@lru_cache(maxsize=256)
-def _matrix(mechanism: Response | GaussianResponse | TruncatedLaplace | TruncatedGaussian) -> Array:
-    matrix = np.array(_channel(mechanism).weights) / TOTAL
-    matrix.flags.writeable = False
-    return matrix
-
-
-@lru_cache(maxsize=1024)
-def response_epsilon(mu: float, cells: int) -> float:
-    """Return about the largest ε at which k-ary randomised response is μ-GDP, from below.
-
-    With p the true cell's chance and q another's, the trade-off curve of two rows has the inner
-    vertices (q, 1 − p) and its mirror image, and between them ones of the same two ratios: it is
-    μ-GDP where Φ⁻¹(p) − Φ⁻¹(q) ≤ μ. The channel's own exact check has the last word.
-
-    Examples
-    --------
-    >>> round(response_epsilon(1.0, 2), 4)  # logit Φ(1/2)
-    0.807
-    """
-    wanted = real("mu", mu, "above 0", lambda x: x > 0)
-
-    def excess(epsilon: float) -> float:
-        p, q = randomised_response(cells, epsilon)[0, :2]
-        return float(special.ndtri(p) - special.ndtri(q)) - wanted
-
-    if excess(EPSILON_CAP) <= 0:
-        return EPSILON_CAP
-    epsilon = float(optimize.brentq(excess, 0.0, EPSILON_CAP, xtol=1e-12))
-    less = 1e-12  # rounding to 2^-32 may exceed μ: step down until proved
-    cuts = tuple(float(c) for c in range(cells - 1))
-    while not mechanisms.response(cuts, epsilon).channel.satisfies_gdp(wanted):
-        epsilon, less = epsilon - less, 2 * less
-    return epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +107,7 @@ def _best(
 ) -> Best:
     """Search from several starts, on a middle and the logarithms of the gaps around it."""
     point = np.array(theta)
-    middle, spread = _middle(population, point)
+    middle, spread = middle_and_spread(population, point)
 
     def knots_of(x: Array) -> Array:
         gaps = np.exp(np.clip(x[1:], -30, 30))
@@ -409,7 +122,7 @@ def _best(
         if not (np.diff(knots) > 0).all():
             return math.inf
         cuts, matrix = mechanism.build(tuple(knots.tolist()))
-        return criterion(_information(population, point, cuts, matrix))
+        return criterion(information_at(population, point, cuts, matrix))
 
     n_knots = mechanism.n_knots
     gaps = [math.log(2 * width / max(n_knots - 1, 1)) for width in _SPREADS]
@@ -443,21 +156,68 @@ def _descend(loss: Callable[[Array], float], start: Array, unit: float) -> Array
     return np.asarray(optimize.minimize(scaled, found.x, method="Nelder-Mead", options=options).x)
 
 
-def _middle(population: Population, theta: Array) -> tuple[float, float]:
-    """Return the median, by bisection of the CDF, and the spread; the logarithm's if positive."""
+def middle_and_spread(population: Population, theta: Array) -> tuple[float, float]:
+    """Return the median and the spread: of the logarithm where all values are positive.
+
+    Examples
+    --------
+    >>> from confidp.local.population import LogNormal
+    >>> middle, spread = middle_and_spread(LogNormal(), np.array([9.0, 1.2]))
+    >>> round(math.log(middle), 6), round(spread, 6)
+    (9.0, 1.2)
+    """
+    median = _quantile(population, theta, 0.5)
+    if not population.positive:
+        return median, population.spread(theta)
+    upper = _quantile(population, theta, _ONE_SD)  # `spread` is in units that a family chooses
+    return median, min(math.log(upper / median), 3.0)
+
+
+def _quantile(population: Population, theta: Array, share: float) -> float:
+    """Return where the CDF is `share`, by bisection."""
     spread = population.spread(theta)
 
     def excess(x: float) -> float:
         below, above = population.tails(theta[None, :], np.array([x]))
-        return float(below[0, 0] - above[0, 0])
+        return float(below[0, 0] * (1 - share) - above[0, 0] * share)
 
     low, high = (0.0 if population.positive else -spread), spread
     while excess(low) > 0:
         low *= 2
     while excess(high) < 0:
         high *= 2
-    median = float(optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
-    return median, (min(spread / median, 3.0) if population.positive else spread)
+    return float(optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+
+
+def quantiles(population: Population, theta: Array, scores: Array) -> Array:
+    """Return where the population's CDF is Φ(score), by bisection of the nearer tail.
+
+    Examples
+    --------
+    >>> from confidp.local.population import Normal
+    >>> quantiles(Normal(), np.array([50.0, 3.0]), np.array([-1.0, 0.0, 2.0])).round(9)
+    array([47., 50., 56.])
+    """
+    middle, spread = middle_and_spread(population, theta)
+
+    def place(line: Array) -> Array:
+        if population.positive:
+            return np.asarray(middle * np.exp(np.clip(spread * line, -600, 600)))
+        return np.asarray(middle + spread * line)
+
+    def short(line: Array) -> NDArray[np.bool_]:
+        below, above = population.tails(theta[None, :], place(line))
+        lower = below[0] < special.ndtr(scores)
+        return np.asarray(np.where(scores < 0, lower, above[0] > special.ndtr(-scores)))
+
+    low, high = np.full(len(scores), -8.0), np.full(len(scores), 8.0)
+    for _ in range(60):
+        low = np.where(short(low), low, 2 * low)
+        high = np.where(short(high), 2 * high, high)
+    for _ in range(100):
+        half = (low + high) / 2
+        low, high = np.where(short(half), half, low), np.where(short(half), high, half)
+    return place((low + high) / 2)
 
 
 def place_best(

@@ -63,18 +63,18 @@ class Report:
 
     def __post_init__(self) -> None:
         """Refuse what no device sends."""
-        _hex("query_id", self.query_id, 64)
-        _hex("report_id", self.report_id, 32)
-        object.__setattr__(self, "value", _output(self.value))
+        hexadecimal("query_id", self.query_id, 64)
+        hexadecimal("report_id", self.report_id, 32)
+        object.__setattr__(self, "value", output(self.value))
 
     def to_json(self) -> str:
         """Return the report as one JSON object."""
-        return _canonical({"format": REPORT_FORMAT, "version": VERSION, **asdict(self)})
+        return canonical({"format": REPORT_FORMAT, "version": VERSION, **asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Report:
         """Return the report that `to_json` wrote, or raise."""
-        content = _parsed(text, REPORT_FORMAT, _REPORT_KEYS, MAX_REPORT_TEXT)
+        content = parsed(text, REPORT_FORMAT, _REPORT_KEYS, MAX_REPORT_TEXT)
         return cls(content["query_id"], content["value"], content["report_id"])
 
 
@@ -134,7 +134,7 @@ class Query:
             raise InvalidArgument(f"epsilon = {self.epsilon:g} is less than the channel's {least}")
         if self.mu is not None and not self.channel.satisfies_gdp(self.mu):
             raise InvalidArgument(f"mu = {self.mu:g} is less than the channel's")
-        digest = hashlib.sha256(_canonical(self._content()).encode()).hexdigest()
+        digest = hashlib.sha256(canonical(self._content()).encode()).hexdigest()
         object.__setattr__(self, "id", digest)
 
     def __repr__(self) -> str:
@@ -170,7 +170,7 @@ class Query:
 
     def to_json(self) -> str:
         """Return the query as one JSON object."""
-        return _canonical({**self._content(), "id": self.id})
+        return canonical(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Query:
@@ -179,7 +179,23 @@ class Query:
         Refused are keys too many or too few, other types, another format or a newer version, an
         id that isn't that of the content, and claims that aren't true.
         """
-        content = _parsed(text, QUERY_FORMAT, _QUERY_KEYS, MAX_QUERY_TEXT)
+        return cls.from_dict(parsed(text, QUERY_FORMAT, _QUERY_KEYS, MAX_QUERY_TEXT))
+
+    def check(self, report: Report) -> None:
+        """Raise unless the report is one of the answers that this query offers."""
+        if report.query_id != self.id:
+            raise InvalidArgument("report must answer this query")
+        if report.value >= self.channel.outputs:
+            raise InvalidArgument(f"report must have a value from 0 to {self.channel.outputs - 1}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query's content with its id, JSON-ready."""
+        return {**self._content(), "id": self.id}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Query:
+        """Return the query that `to_dict` wrote, refused as by `from_json`."""
+        content = checked_content(content, QUERY_FORMAT, _QUERY_KEYS)
         cuts = _list("cuts", content["cuts"])
         rows = (_list("weights", row) for row in _list("weights", content["weights"]))
         query = cls(cuts, Channel(tuple(rows)), content["epsilon"], content["mu"])
@@ -198,7 +214,8 @@ class Query:
         }
 
 
-def _output(value: Any) -> int:
+def output(value: Any) -> int:
+    """Return an output's number, or raise."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidType(f"value must be a whole number, not {type(value).__name__}")
     number = int(value)
@@ -242,12 +259,12 @@ def _cuts(cuts: Any, cells: int) -> tuple[float, ...]:
     return numbers
 
 
-def _canonical(content: dict[str, Any]) -> str:
+def canonical(content: dict[str, Any]) -> str:
     """Return one text for equal contents: keys sorted, no spaces, shortest decimals."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _parsed(text: Any, kind: str, keys: set[str], longest: int) -> dict[str, Any]:
+def parsed(text: Any, kind: str, keys: set[str], longest: int) -> dict[str, Any]:
     """Return a JSON object with exactly these keys, of this kind and of this version."""
     if not isinstance(text, str):
         raise InvalidType(f"text must be a str, not {type(text).__name__}")
@@ -259,6 +276,11 @@ def _parsed(text: Any, kind: str, keys: set[str], longest: int) -> dict[str, Any
         raise
     except (ValueError, RecursionError):
         raise InvalidArgument("text must be JSON") from None
+    return checked_content(content, kind, keys)
+
+
+def checked_content(content: Any, kind: str, keys: set[str]) -> dict[str, Any]:
+    """Return an object if it has exactly these keys, this kind and this version."""
     if not isinstance(content, dict) or content.get("format") != kind:
         raise InvalidArgument(f'text must be a JSON object whose format is "{kind}"')
     version = content.get("version")
@@ -288,7 +310,8 @@ def _list(name: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _hex(name: str, value: Any, digits: int) -> None:
+def hexadecimal(name: str, value: Any, digits: int) -> None:
+    """Raise unless the value is so many hexadecimal digits."""
     if not isinstance(value, str):
         raise InvalidType(f"{name} must be a str, not {type(value).__name__}")
     if not re.fullmatch(f"[0-9a-f]{{{digits}}}", value):
