@@ -51,6 +51,15 @@ class Population:
     truth: float
     sd: float = math.nan  # for means
     q: float = math.nan  # for quantiles
+    estimand: Any = None  # for others
+
+    def statistic(self) -> Any:
+        """Return what is estimated."""
+        if self.estimand is not None:
+            return self.estimand
+        if math.isnan(self.q):
+            return cdp.Mean(self.bounds)
+        return cdp.Quantile(self.q, self.bounds)
 
 
 @cache
@@ -152,11 +161,36 @@ def quantiles() -> dict[str, Population]:
     }
 
 
-STUDIES = {"mean": means, "quantile": quantiles}
+def correlated(r: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Draw pairs with uniform margins and a normal copula of correlation 1/2."""
+    x = r.standard_normal((n, 2))
+    x[:, 1] = (x[:, 0] + math.sqrt(3) * x[:, 1]) / 2
+    return np.asarray(stats.norm.cdf(x))
+
+
+def u_statistics() -> dict[str, Population]:
+    """Return populations with a kernel of two people."""
+    unit = (0.0, 1.0)
+    return {
+        "Gini's mean difference, uniform": Population(
+            lambda r, n: r.random(n), unit, 1 / 3, estimand=cdp.GiniMeanDifference(unit)
+        ),
+        "Wilcoxon's, uniform - 0.4": Population(
+            lambda r, n: r.random(n) - 0.4, (-1, 1), 0.68, estimand=cdp.WilcoxonSignedRank((-1, 1))
+        ),
+        "Kendall's tau, normal copula": Population(
+            correlated, unit, 1 / 3, estimand=cdp.KendallTau(unit)
+        ),
+    }
+
+
+STUDIES = {"mean": means, "quantile": quantiles, "u-statistic": u_statistics}
 METHODS: dict[str, dict[str, Any]] = {
     "mean": {"private variance": cdp.PrivateVariance()},
     "quantile": {"rank inversion": cdp.RankInversion()},
+    "u-statistic": {"CR-GS, noise-aware": cdp.CRGS()},
 }
+RESAMPLES = 300  # where a method takes any
 
 
 def without_privacy(
@@ -164,6 +198,15 @@ def without_privacy(
 ) -> tuple[float, float]:
     """Return the non-private interval on the same data."""
     n, miss = len(data), (1 - level) / 2
+    if population.estimand is not None:
+        rng = np.random.default_rng(SEED)
+        statistic = population.estimand.for_shape(n, data.ndim)
+        records = statistic.encode(data.reshape(n, -1))
+        (center,) = statistic.value(records) + float(statistic.origin[0])
+        halves = (rng.permutation(n)[: n // 2] for _ in range(RESAMPLES))
+        moved = [statistic.value(records[half]) + float(statistic.origin[0]) for half in halves]
+        radius = float(np.quantile(np.abs(np.array(moved) - center), level))
+        return center - radius, center + radius
     if math.isnan(population.q):
         t = stats.t.isf(miss, n - 1) * data.std(ddof=1) / math.sqrt(n)
         return float(data.mean() - t), float(data.mean() + t)
@@ -180,11 +223,6 @@ def run_cell(
 ) -> dict[str, Any]:
     """Run one cell; its seed is its own."""
     population = STUDIES[statistic]()[name]
-    estimand: Any = (
-        cdp.Mean(population.bounds)
-        if statistic == "mean"
-        else cdp.Quantile(population.q, population.bounds)
-    )
     key = zlib.crc32(f"{name} {n} {mu:g} {level:g} {method}".encode())
     rng = np.random.default_rng([SEED, key])
     covered = reference_covered = 0
@@ -193,10 +231,11 @@ def run_cell(
         data = population.draw(rng, n)
         region = cdp.confidence_region(
             data,
-            estimand,
+            population.statistic(),
             budget=cdp.GDP(mu),
             confidence_level=level,
             method=METHODS[statistic][method],
+            n_resamples=RESAMPLES,
             rng=rng,
         )
         low, high = without_privacy(population, data, level)
