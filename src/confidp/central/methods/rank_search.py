@@ -193,6 +193,8 @@ def search(
     for k, ask in enumerate(asks):
         noise = ask.mechanism.scale
         for _ in range(ask.count):
+            if k == 0:
+                first, last = _halve(sketch, first, last, t)
             x = (first + last) // 2 if k == 0 else _most_promising(sketch, low, t, ask)
             if not low < x < top or (k == 0 and x == first):
                 break
@@ -202,11 +204,21 @@ def search(
             sketch = sketch.learn(x, float(exact), noise)
             if exact <= t - ask.margin * noise:
                 low = x
-            # Halve the bracket where the answers are clear; else the same point is asked again.
-            expected, var = sketch.expect(x)
-            if abs(expected - t) > _CLEAR * math.sqrt(var):
-                first, last = (x, last) if expected < t else (first, x)
     return low, sketch
+
+
+def _halve(sketch: Sketch, first: int, last: int, t: float) -> tuple[int, int]:
+    """Halve the bracket as long as the answers so far are clear about its middle.
+
+    Where they aren't, the middle is asked, again if need be.
+    """
+    while last - first > 1:
+        middle = (first + last) // 2
+        expected, var = sketch.expect(middle)
+        if abs(expected - t) <= _CLEAR * math.sqrt(var):
+            break
+        first, last = (middle, last) if expected < t else (first, middle)
+    return first, last
 
 
 _FRACTIONS = np.linspace(0, 1, 34)[1:-1]
