@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test check format table3 coverage methods lock clean
+.PHONY: help demo test check format reproduce reproduce-local coverage bench methods lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z0-9]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -17,7 +17,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)  ## a private interval from a real table
+demo: $(READY)  ## private intervals from a real table, and a rehearsal of a local collection
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(READY)  ## all tests
@@ -33,14 +33,27 @@ format: $(READY)  ## put the code in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-table3: $(READY)  ## Table 3 of the paper at n = 2000, beside what is printed
-	$(BIN)/python papers/one_shot_private_confidence_regions/table_3.py
+reproduce: export OMP_NUM_THREADS = 1
+reproduce: $(READY)  ## the one-shot paper: Tables 3 and 4, Figure 1, the headline claim, in build/reproduce
+	$(BIN)/python -m papers.one_shot_private_confidence_regions.tables --workers 2 \
+	  --out build/reproduce/tables.csv \
+	  --methods cr_wr cr_wor cr_aware private_variance rank_inversion half_centred non_private
+	$(BIN)/python -m papers.one_shot_private_confidence_regions.overhead --out build/reproduce
+	$(BIN)/python -m papers.one_shot_private_confidence_regions.figures --folder build/reproduce
+
+reproduce-local: $(READY)  ## the adaptive-truncation paper's figures, resumed where it stopped
+	$(BIN)/python papers/online_bayes_adaptive_truncation/experiment.py --iterations 20000
+	$(BIN)/python papers/online_bayes_adaptive_truncation/figures.py
 
 coverage: $(READY)  ## the coverage atlas of the default interval, resumed where it stopped
 	$(BIN)/python benchmarks/coverage_atlas.py
+	$(BIN)/python benchmarks/atlas_page.py
 
 methods: $(READY)  ## every method with every statistic: coverage and length
 	$(BIN)/python papers/one_shot_private_confidence_regions/every_method.py
+
+bench: $(READY)  ## how fast it is, as ratios
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py
 
 lock: $(READY)  ## choose versions anew, with hashes
 	$(BIN)/python -m pip install --quiet uv

@@ -31,6 +31,7 @@ _AT_THE_COLLECTOR: dict[str, str] = {
     "Drawn": "simulation",
     "Rows": "simulation",
     "TruncatedLaplaceDensity": "continuous",
+    "best_interval": "continuous",
     "Collector": "collector",
     "ComponentwiseCollector": "componentwise",
     "COptimal": "information",
