@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test check format reproduce reproduce-local coverage bench methods lock clean
+.PHONY: help demo test check format reproduce reproduce-local coverage audit bench methods lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -51,6 +51,9 @@ coverage: $(READY)  ## the coverage atlas of the default interval, resumed where
 
 methods: $(READY)  ## every method with every statistic: coverage and length
 	$(BIN)/python papers/one_shot_private_confidence_regions/every_method.py
+
+audit: $(READY)  ## every audit at length: claims beside what attacks find
+	$(BIN)/python tests/audit/run_long.py
 
 bench: $(READY)  ## how fast it is, as ratios
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py

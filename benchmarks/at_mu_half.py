@@ -54,7 +54,7 @@ def run(name: str, method: str, data_sets: int) -> dict[str, Any]:
             region = cdp.confidence_region(
                 data,
                 cdp.Mean(population.bounds),
-                budget=cdp.GDP(MU),
+                budget=cdp.GDP(MU, 1e-6),  # of the methods here only Dette-Graw spends δ
                 confidence_level=LEVEL,
                 method=METHODS[method],
                 n_resamples=B,

@@ -1,5 +1,6 @@
 """The public surface: a name is added or taken away on purpose, and says what it is."""
 
+import ast
 import importlib.metadata
 import inspect
 
@@ -70,6 +71,24 @@ def test_a_star_import_brings_every_public_name_and_no_other():
     namespace = {}
     exec("from confidp import *", namespace)
     assert sorted(name for name in namespace if name != "__builtins__") == sorted(PUBLIC)
+
+
+def test_what_type_checkers_read_is_what_is_imported_on_demand():
+    tree = ast.parse(inspect.getsource(confidp))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    read = {
+        alias.name: node.module.removeprefix("confidp.")
+        for node in block.body
+        for alias in node.names
+    }
+    assert read == confidp._HOMES
+    assert set(PUBLIC) == set(read)
+    assert set(PUBLIC) <= set(dir(confidp))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Meen'"):
+        confidp.Meen  # noqa: B018
 
 
 def test_the_version_is_that_of_the_package():

@@ -16,9 +16,11 @@ message holds a value taken from private data, or a count of such values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
+
+_LONGEST = 60  # characters of a value that a message shows
 
 
 class ConfidpError(Exception):
@@ -65,13 +67,15 @@ def real(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) ->
         number = float(value)
     except OverflowError:
         number = math.inf
+    except Exception:  # whatever its type raises: a subclass may do anything
+        raise InvalidType(f"{name} must be a number") from None
     if not (math.isfinite(number) and holds(number)):
         raise InvalidArgument(f"{name} must be a finite number {allowed}, not {number:g}")
     return number
 
 
-def integer(name: str, value: Any, least: int) -> int:
-    """Return `value` as an int that is at least `least`, or raise.
+def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return `value` as an int that is at least `least` and at most `most`, or raise.
 
     Examples
     --------
@@ -81,9 +85,47 @@ def integer(name: str, value: Any, least: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidType(f"{name} must be a whole number, not {type(value).__name__}")
-    if value < least:
-        raise InvalidArgument(f"{name} must be a whole number of at least {least}, not {value}")
-    return int(value)
+    try:
+        number = int(value)
+    except Exception:
+        raise InvalidType(f"{name} must be a whole number") from None
+    if number < least:
+        allowed = f"a whole number of at least {least}"
+        raise InvalidArgument(f"{name} must be {allowed}, not {shown(number)}")
+    if most is not None and number > most:
+        allowed = f"a whole number of at most {most}"
+        raise InvalidArgument(f"{name} must be {allowed}, not {shown(number)}")
+    return number
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """Return one of the strings `allowed`, or raise.
+
+    Examples
+    --------
+    >>> choice("shape", "cube", ("ball", "box"))
+    Traceback (most recent call last):
+    confidp.errors.InvalidArgument: shape must be one of ball, box, not 'cube'
+    """
+    names = tuple(allowed)
+    if not isinstance(value, str) or value not in names:
+        raise InvalidArgument(f"{name} must be one of {', '.join(names)}, not {shown(value)}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return a public value as a message may show it: one line, short, whatever it is.
+
+    Examples
+    --------
+    >>> shown([1, 2]), shown(-(10**5000)), shown("x" * 1000)
+    ('[1, 2]', 'a value of type int', "'xxx...")
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # ten thousand digits, or a type whose repr raises
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def level(value: Any) -> float:

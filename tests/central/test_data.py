@@ -25,6 +25,15 @@ class Unfriendly:
         raise ZeroDivisionError(CANARY)
 
 
+class Hostile:
+    """Nothing that can be asked of it goes well."""
+
+    def __array__(self, *_, **__):
+        raise ZeroDivisionError(CANARY)
+
+    __len__ = __getitem__ = __iter__ = __array__
+
+
 def column(data):
     rows = as_rows(data)
     assert rows.dtype == np.float64
@@ -189,6 +198,8 @@ def test_the_input_is_never_written_to_nor_shared(data, writeable):
         (pl.Series([1, 2]).cast(pl.Date), InvalidType),
         (pl.Series([1, Unfriendly()], dtype=pl.Object), InvalidType),
         (pl.LazyFrame({"a": [1, 2]}), InvalidType),
+        (Hostile(), InvalidType),
+        (range(10**12), InvalidArgument),  # more than memory holds
         (pa.array([CANARY, "b"]), InvalidType),
         (pa.chunked_array([pa.array([CANARY, "b"]).dictionary_encode()]), InvalidType),
     ],

@@ -1,6 +1,7 @@
 """Index sets: uniform, data-independent, and within the multiplicity bound."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from confidp.central.resampling import (
     Sampling,
     multiplicity,
     multiplicity_bound,
-    multiplicity_constrained,
     resamples,
 )
+from confidp.errors import InvalidArgument
 
 FALSE_ALARM = 1e-6
 WITH, WITHOUT = Sampling.WITH_REPLACEMENT, Sampling.WITHOUT_REPLACEMENT
@@ -75,13 +76,42 @@ def test_the_multiplicity_bound_grows_with_the_logarithm_of_b():
 
 
 def test_a_set_beyond_the_bound_stops_the_stream_and_those_before_pass():
-    sets = [np.array([0, 1, 2]), np.array([1, 1, 2]), np.array([3, 4, 5])]
-    stream = multiplicity_constrained(iter(sets), bound=1)
-    assert next(stream) is sets[0]
+    free = resamples(80, 5, 50, WITH, np.random.default_rng(6))
+    kappas = [multiplicity(indices) for indices in free]
+    first = kappas.index(2)
+    assert first > 0
+    passed = []
     with pytest.raises(MultiplicityExceeded):
-        next(stream)
+        passed.extend(replace(free, bound=1))
+    assert [multiplicity(indices) for indices in passed] == kappas[:first]
+    assert len(list(replace(free, bound=2))) == 50
 
 
 def test_sets_come_one_at_a_time():
-    stream = resamples(10**6, 10**5, 10**9, WITH, np.random.default_rng(5))
+    stream = iter(resamples(10**6, 10**5, 10**9, WITH, np.random.default_rng(5)))
     assert next(stream).shape == (10**5,)
+
+
+@pytest.mark.parametrize("sampling", Sampling)
+def test_sets_are_the_same_each_time_and_others_for_another_seed(sampling):
+    sets = resamples(50, 20, 8, sampling, np.random.default_rng(7))
+    again = np.array(list(sets))
+    assert np.array_equal(np.array(list(sets)), again)
+    assert not np.array_equal(np.array(list(replace(sets, seed=sets.seed ^ 1))), again)
+
+
+def test_neighbouring_sets_are_independent():
+    # How many indices two of them share is then hypergeometric.
+    n, m, pairs = 20, 10, 4000
+    sets = [set(s.tolist()) for s in resamples(n, m, 2 * pairs, WITHOUT, np.random.default_rng(8))]
+    shared = [len(a & b) for a, b in zip(sets[::2], sets[1::2], strict=True)]
+    observed = np.bincount(shared, minlength=m + 1)[3:8]
+    expected = stats.hypergeom.pmf(np.arange(3, 8), n, m, m) * pairs
+    rest = [pairs - observed.sum(), pairs - expected.sum()]
+    p = stats.chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue
+    assert p > FALSE_ALARM
+
+
+def test_more_records_than_draws_can_tell_apart_are_refused():
+    with pytest.raises(InvalidArgument, match="n must be at most"):
+        resamples(2**31 + 1, 5, 1, WITH, np.random.default_rng(9))

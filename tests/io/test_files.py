@@ -1,6 +1,8 @@
 """Files in: one column of numbers, whatever else the file holds, and errors that quote no row."""
 
 import math
+import re
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -54,9 +56,27 @@ def test_what_is_not_a_number_counts_as_missing_and_no_row_is_dropped(tmp_path, 
     assert "234" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", ["a\n1\n\n3\n", "b,a\n1,1\n\n3,3\n", "b,a\n1,1\n2\n3,3\n"])
-def test_short_and_empty_lines_are_rows_with_a_missing_value(tmp_path, content):
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a\n1\n\n3\n",
+        "b,a\n1,1\n\n3,3\n",
+        "b,a\n1,1\n2\n3,3\n",
+        "a,b\n1,1\n2\n3,3\n",  # short, though after the column
+        "a,b\n1,1\n1,234,5\n3,3\n",  # an unquoted 1,234 isn't 1
+        "a\n1\n1,234\n3\n",
+        "b,a\n1,1\n1,234,5\n3,3\n",
+        "a,b\n1,1\n1\x00,2\n3,3\n",
+    ],
+)
+def test_a_row_with_more_or_fewer_fields_than_the_header_has_a_missing_value(tmp_path, content):
     assert read(tmp_path, content).to_list() == [1, None, 3]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_empty_last_line_is_a_row_and_the_end_of_a_line_is_not(tmp_path, end):
+    assert read(tmp_path, end.join(["a", "1", "3", ""])).to_list() == [1, 3]
+    assert read(tmp_path, end.join(["a", "1", "3", "", ""])).to_list() == [1, 3, None]
 
 
 def test_tabs_separate_in_a_tsv_file_and_case_does_not_matter(tmp_path):
@@ -100,42 +120,75 @@ def test_a_text_column_of_a_parquet_file_is_refused_by_its_type(tmp_path):
         as_rows(read_column(file, "a"))
 
 
+FIRST_LINE = r"column 'a' is not in the first line of f\.csv, which must name the columns$"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("wage,age\n1,2\n", r"column 'a' is not in f\.csv, which has wage, age$"),
-        ("A,a \n1,2\n", r"column 'a' is not in f\.csv, which has A, a $"),
-        ("a,b,a\n1,2,3\n", r"column 'a' is 2 times in f\.csv, which has a, b, a$"),
-        ("", r"column 'a' is not in f\.csv, which has none$"),
-        ("\na\n1\n", r"column 'a' is not in f\.csv, which has none$"),
+        ("wage,age\n1,2\n", FIRST_LINE),
+        ("A,a \n1,2\n", FIRST_LINE),
+        ("a,b,a\n1,2,3\n", r"column 'a' is more than once in the first line of f\.csv"),
+        ("", FIRST_LINE),
+        ("\na\n1\n", FIRST_LINE),
     ],
 )
-def test_a_column_that_is_not_there_once_is_refused_with_the_names_there_are(
-    tmp_path, content, message
-):
+def test_a_column_that_is_not_there_once_is_refused(tmp_path, content, message):
     with pytest.raises(InvalidArgument, match=message):
         read(tmp_path, content)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (f"41,{CANARY}\n42,x\n", "doesn't look like a header"),  # it is a person
-        (f'b,"c\n1,{CANARY}\n2,x\n', "doesn't look like a header"),  # a quote that never closes
-        (f'b,"c\n{CANARY},"2\n3,x\n', "doesn't look like a header"),
-        (f"b,c\n1,{CANARY}\n".encode("utf-16"), "doesn't look like a header"),
-        (b"\x89PNG\r\n\x1a\n" + CANARY.encode(), "which has \ufffdPNG"),
-        (f'b,a\n1,"{CANARY}\n2,x\n3,x\n', "can't be read as CSV"),
-        (b"b," + b"c" * 200_000 + CANARY.encode() + b"\n1,2\n", "can't be read as CSV"),
-    ],
-)
-def test_an_error_is_one_line_that_quotes_no_row(tmp_path, content, message):
+def test_a_column_that_a_parquet_file_lacks_is_refused_with_the_names_of_its_schema(tmp_path):
+    pl.DataFrame({"wage": [1], "two\nlines": [2]}).write_parquet(tmp_path / "f.parquet")
+    with pytest.raises(InvalidArgument, match=r"which has wage, 'two\\nlines'$"):
+        read_column(tmp_path / "f.parquet", "a")
+
+
+FIRST_ROWS = [
+    f"41,{CANARY}\n42,x\n",  # no header: the first line is a person
+    f"{CANARY},north\nBob,south\n",  # and may look like one
+    f"{CANARY}\n",
+    f'b,"c\n1,{CANARY}\n2,x\n',  # a quote that never closes
+    f'b,"c\n{CANARY},"2\n3,x\n',
+    f'b,a\n1,"{CANARY}\n2,x\n3,x\n',
+    f'b,a\n1,"{CANARY}"2\n3,x\n',
+    f"b,c\n1,{CANARY}\n".encode("utf-16"),
+    b"\x89PNG\r\n\x1a\n" + CANARY.encode(),
+    b"\0" * 10 + CANARY.encode(),
+    b"b," + b"c" * 200_000 + CANARY.encode() + b"\n1,2\n",
+    b"a\n" + b"1" * 200_000 + CANARY.encode() + b"\n2\n",
+]
+
+
+@pytest.mark.parametrize("content", FIRST_ROWS, ids=lambda content: str(content[:20]))
+def test_an_error_is_one_line_that_quotes_nothing_of_the_file(tmp_path, content):
     with pytest.raises(InvalidArgument, match=r"^(column|file) '") as caught:
         read(tmp_path, content)
-    assert message in str(caught.value)
+    assert re.search(r"(which must name the columns|can't be read as CSV)$", str(caught.value))
     assert CANARY not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("path", "column", "error"),
+    [(3, "a", InvalidType), (None, "a", InvalidType), (b"f.csv", "a", InvalidType),
+     ("f.csv", None, InvalidType), ("f.csv", 1, InvalidType), ("a\0.csv", "a", InvalidArgument),
+     ("\ud800.csv", "a", InvalidArgument)],
+)  # fmt: skip
+def test_a_path_and_a_column_are_text(path, column, error):
+    with pytest.raises(error, match=r"^(file|column) "):
+        read_column(path, column)
+
+
+def test_a_file_that_may_not_be_opened_says_so(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, CANARY)
+
+    (tmp_path / "f.csv").write_text("a\n1\n")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(InvalidArgument, match=r"can't be opened: permission denied$"):
+        read_column(tmp_path / "f.csv", "a")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,11 @@ def fill(ledger: Ledger, costs: list[GDP]) -> None:
     with closing(sqlite3.connect(ledger.path)) as db, db:
         rows = [(i, "then", c.mu, c.delta, "{}") for i, c in enumerate(costs, first)]
         db.executemany("INSERT INTO charge VALUES (?, ?, ?, ?, ?, NULL)", rows)
+        seals = list(db.execute("SELECT digest FROM seal ORDER BY number"))
+        ((seal,),) = seals[-1:]
+        for row in rows:
+            seal = ledger_module._seal(seal, row)
+            db.execute("INSERT INTO seal VALUES (?, ?)", (row[0], seal))
 
 
 def script(body: str, *arguments: object) -> subprocess.Popen[str]:
@@ -510,6 +515,10 @@ print(*counts)
         "DELETE FROM total",
         "INSERT OR REPLACE INTO total VALUES (1, 100, 0.5, '')",
         "INSERT INTO total VALUES (2, 100, 0.5, '')",
+        "UPDATE seal SET digest = ''",
+        "DELETE FROM seal WHERE number = 2",
+        "INSERT INTO seal VALUES (7, '')",
+        "INSERT OR REPLACE INTO seal VALUES (1, '')",
     ],
 )
 def test_sql_that_would_rewrite_history_is_refused(ledger: Ledger, statement: str) -> None:

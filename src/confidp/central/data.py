@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import InvalidArgument, InvalidType, MissingValues, real
+from confidp.errors import InvalidArgument, InvalidType, MissingValues, real, shown
 
 
 def as_rows(data: Any) -> NDArray[np.float64]:
@@ -37,6 +37,8 @@ def as_rows(data: Any) -> NDArray[np.float64]:
         native = nw.from_native(data, allow_series=True, pass_through=True)
     except nw.exceptions.DuplicateError:
         raise InvalidArgument("data must have a different name for each column") from None
+    except Exception:  # whatever its type raises, its message may quote it
+        raise InvalidType("data must be an array of numbers") from None
     if isinstance(native, nw.LazyFrame):
         raise InvalidType("data must be in memory: collect the lazy frame first")
     if isinstance(native, nw.Series):
@@ -60,7 +62,7 @@ def check_missing(missing: Any, bounds: tuple[tuple[float, float], ...] | None) 
     if isinstance(missing, str):
         if missing == "none":
             return None
-        raise InvalidArgument(f"missing must be 'none' or a number, not {missing!r}")
+        raise InvalidArgument(f"missing must be 'none' or a number, not {shown(missing)}")
     value = real("missing", missing, "that stands in for missing values", lambda _: True)
     for lower, upper in bounds or ():
         if not lower <= value <= upper:
@@ -107,6 +109,10 @@ def _array(data: Any) -> NDArray[np.float64]:
         array = np.asarray(data)
     except ValueError:
         raise InvalidArgument("data must be rectangular: every row as long as the first") from None
+    except MemoryError:
+        raise InvalidArgument("data must fit into memory") from None
+    except Exception:
+        raise InvalidType("data must be an array of numbers") from None
     if array.ndim not in (1, 2):
         raise InvalidArgument(f"data must have one or two dimensions, not {array.ndim}")
     if array.dtype.kind == "O":

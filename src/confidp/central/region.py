@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confidp.errors import InvalidArgument
+from confidp.errors import InvalidArgument, choice, level, real
 from confidp.privacy.guarantees import GDP
 
 
@@ -212,31 +212,72 @@ class ConfidenceRegion:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ConfidenceRegion:
-        """Return the region that `to_dict` wrote, such as one kept in a ledger."""
+        """Return the region that `to_dict` wrote, such as one kept in a ledger.
+
+        Whatever it didn't write is refused: what is read has to be written the same again.
+        """
         try:
             box = fields["intervals"] if fields["shape"] == "box" else None
             rows = fields["ellipsoid"]
-            return cls(
-                center=tuple(math.nan if c is None else float(c) for c in fields["center"]),
-                radius=math.inf if fields["radius"] is None else float(fields["radius"]),
-                confidence_level=float(fields["confidence_level"]),
+            region = cls(
+                center=tuple(math.nan if c is None else _number(c) for c in fields["center"]),
+                radius=math.inf if fields["radius"] is None else _number(fields["radius"]),
+                confidence_level=level(fields["confidence_level"]),
                 spent=GDP(**fields["spent"]),
-                private=bool(fields["private"]),
-                method=str(fields["method"]),
+                private=fields["private"],
+                method=fields["method"],
                 statistic=dict(fields["statistic"]),
                 assumes=tuple(fields["assumes"]),
                 public=dict(fields["public"]),
-                alternative=str(fields["alternative"]),
+                alternative=choice("alternative", fields["alternative"], _ALTERNATIVES),
                 box=None if box is None else tuple(map(_side, box)),
-                ellipsoid=None if rows is None else tuple(tuple(map(float, r)) for r in rows),
+                ellipsoid=None if rows is None else tuple(tuple(map(_number, r)) for r in rows),
             )
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            raise InvalidArgument("fields must be what ConfidenceRegion.to_dict returns") from None
+            if _makes_sense(region) and region.to_dict() == dict(fields):
+                return region
+        except Exception:  # whatever a value's type raises
+            pass
+        raise InvalidArgument("fields must be what ConfidenceRegion.to_dict returns")
+
+
+_ALTERNATIVES = ("two-sided", "less", "greater")
+
+
+def _makes_sense(region: ConfidenceRegion) -> bool:
+    """Whether types and sizes, of which `to_dict` says nothing, are a region's."""
+    texts = (region.method, *region.assumes, *region.statistic, *region.public)
+    return (
+        isinstance(region.private, bool)
+        and all(isinstance(text, str) for text in texts)
+        and region.dimension > 0
+        and region.radius >= 0
+        and _is_box(region)
+        and _is_ellipsoid(region)
+    )
+
+
+def _is_box(region: ConfidenceRegion) -> bool:
+    box = region.box
+    return box is None or (len(box) == region.dimension and all(low <= high for low, high in box))
+
+
+def _is_ellipsoid(region: ConfidenceRegion) -> bool:
+    if region.ellipsoid is None:
+        return True
+    matrix = np.array(region.ellipsoid)
+    if matrix.shape != (region.dimension,) * 2 or region.box is not None:
+        return False
+    symmetric = np.allclose(matrix, matrix.T, rtol=1e-6, atol=0)
+    return symmetric and bool(np.linalg.eigvalsh(matrix).min() > 0)
 
 
 def _side(ends: Sequence[float | None]) -> tuple[float, float]:
     low, high = ends
-    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    return -math.inf if low is None else _number(low), math.inf if high is None else _number(high)
+
+
+def _number(x: float) -> float:
+    return real("fields", x, "", lambda _: True)
 
 
 def _finite(x: float) -> float | None:

@@ -21,11 +21,12 @@ from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import MeanLike, SmoothFriendly, Statistic
 from confidp.central.statistics.u_smooth import ProductKernel
-from confidp.errors import InvalidArgument, InvalidType, integer, level
+from confidp.errors import InvalidArgument, InvalidType, choice, integer, level, shown
 from confidp.privacy.guarantees import GDP, ApproxDP
 from confidp.privacy.ledger import Ledger
 from confidp.randomness import Randomness, Seed
 
+MOST_RESAMPLES = 1_000_000  # more would take days, after the charge
 ALTERNATIVES = ("two-sided", "less", "greater")
 _ONE_ROW = "one row is one person, and rows are independent draws from the population"
 
@@ -63,7 +64,7 @@ def confidence_region(
     method
         ``"auto"`` or a method, such as ``CRGS("with_replacement")``.
     n_resamples
-        B, at least 1. Privacy's price doesn't grow with it without replacement, and
+        B, from 1 to a million. Privacy's price doesn't grow with it without replacement, and
         logarithmically with.
     missing
         ``"none"`` declares that there are no missing values; a number inside the bounds stands in
@@ -113,11 +114,8 @@ def confidence_region(
             f"statistic must be one, such as Mean(bounds), not {type(statistic).__name__}"
         )
     confidence_level = level(confidence_level)
-    n_resamples = integer("n_resamples", n_resamples, least=1)
-    if alternative not in ALTERNATIVES:
-        raise InvalidArgument(
-            f"alternative must be one of {', '.join(ALTERNATIVES)}, not {alternative!r}"
-        )
+    n_resamples = integer("n_resamples", n_resamples, least=1, most=MOST_RESAMPLES)
+    alternative = choice("alternative", alternative, ALTERNATIVES)
     _check_method(method)
     randomness = Randomness.of(rng)
     if ledger is not None and not randomness.private:
@@ -139,11 +137,14 @@ def confidence_region(
     plan = _plan(chosen, statistic, request, budget)
     rows = fill_missing(rows, check_missing(missing, statistic.bounds))
 
+    # Whatever could fail in a user's own code does so before the charge.
+    described = statistic.describe()
+    assumes = (_ONE_ROW, *statistic.assumes, *plan.assumes)
     entry = None
     if ledger is not None:
         query = {
             "data": label,
-            **statistic.describe(),
+            **described,
             "method": plan.name,
             "confidence_level": confidence_level,
             "alternative": alternative,
@@ -158,8 +159,8 @@ def confidence_region(
         spent=plan.cost,
         private=randomness.private,
         method=plan.name,
-        statistic=statistic.describe(),
-        assumes=(_ONE_ROW, *statistic.assumes, *plan.assumes),
+        statistic=described,
+        assumes=assumes,
         public={**plan.public, **released.public, "reason": reason},
         alternative=alternative,
         box=released.box,
@@ -173,7 +174,7 @@ def confidence_region(
 def _check_method(method: Method | str) -> None:
     if isinstance(method, str):
         if method != "auto":
-            raise InvalidArgument(f"method must be 'auto' or a method object, not {method!r}")
+            raise InvalidArgument(f"method must be 'auto' or a method object, not {shown(method)}")
     elif isinstance(method, type) or not hasattr(method, "plan"):
         raise InvalidType(f"method must be 'auto' or a method, not {type(method).__name__}")
 

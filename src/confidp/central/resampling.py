@@ -1,6 +1,8 @@
-"""Index sets for resampling, one at a time: drawn without a look at the data.
+"""Index sets for resampling, drawn without a look at the data.
 
-Nothing here is private, and no B × m array is ever made.
+Nothing here is private, and no B × m array is ever made. The sets are a function of a seed, so that
+a compiled loop can draw them and use them at once (``kernels.py``): the same ones as are yielded
+here one at a time.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from confidp.errors import InvalidArgument, integer, real
 
 Indices = NDArray[np.int64]
 
+MOST_RECORDS = 2**31  # draws have 32 bits
+
 
 class Sampling(StrEnum):
     """How m of n indices are drawn."""
@@ -27,24 +31,78 @@ class Sampling(StrEnum):
     WITHOUT_REPLACEMENT = "without_replacement"
 
 
+class MultiplicityExceeded(Exception):
+    """A resample has an index more often than κ⋆: Algorithm 1 returns ⊥. Says nothing private."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSets:
+    """B sets of m indices out of 0, …, n − 1: an iterable, the same each time.
+
+    Attributes
+    ----------
+    bound
+        κ⋆ where Algorithm 1 is to return ⊥: then `check` raises `MultiplicityExceeded` for a larger
+        multiplicity, and iteration at the first such set. None elsewhere.
+    seed
+        Below 2^64: what the sets are a function of.
+    """
+
+    n: int
+    size: int
+    n_resamples: int
+    sampling: Sampling
+    seed: int
+    bound: int | None = None
+
+    @property
+    def replace(self) -> bool:
+        """Whether with replacement."""
+        return self.sampling is Sampling.WITH_REPLACEMENT
+
+    def check(self, largest: int) -> int:
+        """Return a multiplicity that was drawn, or raise `MultiplicityExceeded`."""
+        if self.bound is not None and largest > self.bound:
+            raise MultiplicityExceeded
+        return largest
+
+    def __iter__(self) -> Iterator[Indices]:
+        """Yield one set after the other."""
+        from confidp.central import kernels
+
+        order = np.arange(max(self.n, self.size), dtype=np.uint32)
+        chunk = np.empty(kernels.CHUNK, dtype=np.uint32)
+        for b in range(self.n_resamples):
+            key = kernels.word(self.seed, b)
+            kernels.draw_set(key, self.n, self.size, self.replace, order, chunk)
+            indices = order[: self.size].astype(np.int64)
+            if self.bound is not None:
+                self.check(multiplicity(indices))
+            yield indices
+
+
 def resamples(
-    n: int, m: int, n_resamples: int, sampling: Sampling, rng: np.random.Generator
-) -> Iterator[Indices]:
-    """Yield `n_resamples` sets of m indices out of 0, …, n − 1.
+    n: int,
+    m: int,
+    n_resamples: int,
+    sampling: Sampling,
+    rng: np.random.Generator,
+    bound: int | None = None,
+) -> IndexSets:
+    """Draw `n_resamples` sets of m indices out of 0, …, n − 1.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> for indices in resamples(5, 3, 2, Sampling.WITHOUT_REPLACEMENT, rng):
     ...     print(sorted(indices.tolist()))
-    [2, 3, 4]
-    [0, 1, 4]
+    [1, 2, 4]
+    [1, 2, 4]
     """
-    for _ in range(n_resamples):
-        if sampling is Sampling.WITH_REPLACEMENT:
-            yield rng.integers(0, n, size=m)
-        else:
-            yield rng.choice(n, size=m, replace=False, shuffle=False)
+    if n > MOST_RECORDS:
+        raise InvalidArgument(f"n must be at most 2^31 for resampling, not {n}")
+    seed = int(rng.integers(0, 2**64, dtype=np.uint64))
+    return IndexSets(n, m, n_resamples, sampling, seed, bound)
 
 
 def multiplicity(indices: Indices) -> int:
@@ -73,18 +131,6 @@ def multiplicity_bound(n: int, m: int, n_resamples: int, failure_probability: fl
     log_pairs = math.log(n_resamples) + math.log(n) - math.log(failure_probability)
     argument = n * log_pairs / (m * math.e)
     return min(m, math.ceil(log_pairs / float(lambertw(argument).real)))
-
-
-class MultiplicityExceeded(Exception):
-    """A resample has an index more often than κ⋆: Algorithm 1 returns ⊥. Says nothing private."""
-
-
-def multiplicity_constrained(sets: Iterator[Indices], bound: int) -> Iterator[Indices]:
-    """Algorithm 1 (MCS), one set at a time: yield `sets`, and raise at the first κ(S) > `bound`."""
-    for indices in sets:
-        if multiplicity(indices) > bound:
-            raise MultiplicityExceeded
-        yield indices
 
 
 def check_settings(sampling: str, resample_size: int | None, rho: float | None) -> Sampling:
@@ -150,12 +196,13 @@ class Resampling:
             kappa = multiplicity_bound(n, m, n_resamples, rho)
         return cls(n, m, n_resamples, sampling, rho, kappa)
 
-    def sets(self, rng: np.random.Generator) -> Iterator[Indices]:
-        """Yield the index sets; raise `MultiplicityExceeded` where Algorithm 1 returns ⊥."""
-        drawn = resamples(self.n, self.size, self.n_resamples, self.sampling, rng)
-        if self.sampling is Sampling.WITH_REPLACEMENT:
-            return multiplicity_constrained(drawn, self.multiplicity)
-        return drawn
+    def sets(self, rng: np.random.Generator) -> IndexSets:
+        """Draw the index sets of Algorithm 1 (MCS), which returns ⊥ where κ(S) > κ⋆.
+
+        With replacement each κ(S) is looked at (`IndexSets.bound`).
+        """
+        bound = self.multiplicity if self.sampling is Sampling.WITH_REPLACEMENT else None
+        return resamples(self.n, self.size, self.n_resamples, self.sampling, rng, bound)
 
     @property
     def public(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 What runs on a person's device, a query in and a report out, is imported at once and needs the
 standard library only. What runs at the collector needs NumPy and SciPy and is imported when first
-named. (`import confidp.local` runs `confidp/__init__` first, which loads NumPy in any case.)
+named.
 """
 
 from importlib import import_module

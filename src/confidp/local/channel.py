@@ -22,7 +22,7 @@ from numbers import Integral
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
-from confidp.errors import InvalidArgument, InvalidType, real
+from confidp.errors import ConfidpError, InvalidArgument, InvalidType, integer, real
 
 BITS = 32
 TOTAL = 1 << BITS  # what every row sums to
@@ -96,7 +96,14 @@ class Channel:
         >>> Channel.from_probabilities([[0.7, 0.3], [0.3, 0.7]], math.log(7 / 3)).weights
         ((3006477107, 1288490189), (1288490189, 3006477107))
         """
-        exact = [[_probability(p) for p in row] for row in rows]
+        if epsilon is not None:
+            epsilon = real("epsilon", epsilon, "of at least 0", lambda x: x >= 0)
+        try:
+            exact = [[_probability(p) for p in row] for row in rows]
+        except ConfidpError:
+            raise
+        except Exception:
+            raise InvalidType("rows must be rows of numbers") from None
         if not exact or not exact[0] or any(len(row) != len(exact[0]) for row in exact):
             raise InvalidArgument("rows must be equally long, and not empty")
         if any(abs(sum(row, Fraction(-1))) > Fraction(1, 10**9) for row in exact):
@@ -181,6 +188,7 @@ class Channel:
         Of the 2^32 equally likely integers of the operating system, row[y] lie in the y-th
         interval of the cumulative weights.
         """
+        cell = integer("cell", cell, least=0, most=self.cells - 1)
         cumulative = list(accumulate(self.weights[cell]))
         return bisect_right(cumulative, secrets.randbits(BITS))
 

@@ -133,7 +133,8 @@ class TruncatedLaplace:
 
     def query(self, knots: tuple[float, ...]) -> Query:
         """Return the query."""
-        return Query(tuple(_grid(knots, self.steps).tolist()), _channel(self), epsilon=self.epsilon)
+        channel = _channel(self)  # refuses too many steps, before they are laid out
+        return Query(tuple(_grid(knots, self.steps).tolist()), channel, epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,8 @@ class TruncatedGaussian:
 
     def query(self, knots: tuple[float, ...]) -> Query:
         """Return the query."""
-        return Query(tuple(_grid(knots, self.steps).tolist()), _channel(self), mu=self.mu)
+        channel = _channel(self)  # refuses too many steps, before they are laid out
+        return Query(tuple(_grid(knots, self.steps).tolist()), channel, mu=self.mu)
 
 
 def _grid(knots: tuple[float, ...], steps: int) -> Array:

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from itertools import pairwise
 
-from confidp.errors import InvalidArgument, InvalidType, integer, real
+from confidp.errors import InvalidArgument, InvalidType, integer, real, shown
 from confidp.local.channel import EPSILON_CAP, MAX_CELLS, MAX_OUTPUTS, MAX_WEIGHTS, Channel
 from confidp.local.query import Query
 
@@ -37,14 +37,13 @@ def response(cuts: Sequence[float], epsilon: float) -> Query:
     True
     """
     epsilon = _epsilon(epsilon)
-    cells = len(tuple(cuts)) + 1
-    if cells > MAX_CELLS:
-        raise InvalidArgument(f"cuts must be at most {MAX_CELLS - 1}, not {cells - 1}")
+    cuts = _points(cuts)
+    cells = len(cuts) + 1
     other = 1.0 / (math.exp(epsilon) + cells - 1)
     # 1 − (k − 1)·other would cancel where e^ε is small beside k.
     true = math.exp(epsilon) * other
     rows = [[true if y == j else other for y in range(cells)] for j in range(cells)]
-    return Query(tuple(cuts), Channel.from_probabilities(rows, epsilon), epsilon=epsilon)
+    return Query(cuts, Channel.from_probabilities(rows, epsilon), epsilon=epsilon)
 
 
 def sign_response(cut: float, epsilon: float) -> Query:
@@ -80,7 +79,8 @@ def truncated_laplace(low: float, high: float, epsilon: float, steps: int = 32) 
     epsilon
         Above 0, at most 22.
     steps
-        How fine the grid is. Information lost to it falls as 1/steps².
+        How fine the grid is. It tells slightly more than the continuous mechanism, by a part that
+        falls as 1/steps².
 
     Examples
     --------
@@ -138,7 +138,7 @@ def truncated_gaussian(
     if outputs > MAX_OUTPUTS or outputs * (steps + 1) > MAX_WEIGHTS:
         raise InvalidArgument(
             f"outputs must be at most {min(MAX_OUTPUTS, MAX_WEIGHTS // (steps + 1))} "
-            f"for {steps} steps, not {outputs}"
+            f"for {steps} steps, not {shown(outputs)}"
         )
     for more in (0.0, *(math.ldexp(1.0, k) for k in range(-32, -8))):
         apart = mu * (1.0 - more)
@@ -189,7 +189,8 @@ def from_probabilities(
     """
     if epsilon is not None:
         epsilon = _epsilon(epsilon)
-    return Query(tuple(cuts), Channel.from_probabilities(rows, epsilon), epsilon=epsilon, mu=mu)
+    channel = Channel.from_probabilities(rows, epsilon)
+    return Query(_points(cuts), channel, epsilon=epsilon, mu=mu)
 
 
 def mirrored_pair(query: Query, center: float) -> tuple[Query, Query]:
@@ -218,7 +219,20 @@ def mirrored_pair(query: Query, center: float) -> tuple[Query, Query]:
 
 def toss(pair: tuple[Query, Query]) -> Query:
     """Return one of the two by a fair coin. The coin is public: the report names its query."""
+    if not isinstance(pair, tuple | list) or [type(q) for q in pair] != [Query, Query]:
+        raise InvalidType("pair must be two queries")
     return pair[secrets.randbits(1)]
+
+
+def _points(cuts: Sequence[float]) -> tuple[float, ...]:
+    """Return cut points as a tuple; `Query` checks each of them."""
+    try:
+        count = len(cuts)
+    except Exception:
+        raise InvalidType("cuts must be a sequence of numbers") from None
+    if count >= MAX_CELLS:
+        raise InvalidArgument(f"cuts must be at most {MAX_CELLS - 1}, not {count}")
+    return tuple(cuts)
 
 
 def _epsilon(epsilon: float) -> float:
@@ -236,7 +250,8 @@ def _grid_cuts(low: float, high: float, steps: int) -> tuple[float, ...]:
     high = real("high", high, f"above low = {low:g}", lambda x: x > low)
     steps = integer("steps", steps, least=1)
     if (steps + 1) ** 2 > MAX_WEIGHTS:
-        raise InvalidArgument(f"steps must be at most {math.isqrt(MAX_WEIGHTS) - 1}, not {steps}")
+        most = math.isqrt(MAX_WEIGHTS) - 1
+        raise InvalidArgument(f"steps must be at most {most}, not {shown(steps)}")
     shares = [(2 * k + 1) / (2 * steps) for k in range(steps)]
     # Not low + share·(high − low), which overflows where the two are far apart.
     cuts = tuple(low * (1.0 - share) + high * share for share in shares)

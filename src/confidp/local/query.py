@@ -163,9 +163,10 @@ class Query:
             is looked at. It is the channel that counts, not what the query claims of it.
         """
         if epsilon_limit is not None and not self.channel.epsilon_at_most(epsilon_limit):
-            raise InvalidArgument(f"the query's epsilon is above epsilon_limit = {epsilon_limit:g}")
+            limit = f"epsilon_limit = {float(epsilon_limit):g}"
+            raise InvalidArgument(f"the query's epsilon is above {limit}")
         if mu_limit is not None and not self.channel.satisfies_gdp(mu_limit):
-            raise InvalidArgument(f"the query's mu is above mu_limit = {mu_limit:g}")
+            raise InvalidArgument(f"the query's mu is above mu_limit = {float(mu_limit):g}")
         return Report(self.id, self.channel.draw(self.cell(x)), secrets.token_hex(16))
 
     def to_json(self) -> str:
@@ -183,6 +184,8 @@ class Query:
 
     def check(self, report: Report) -> None:
         """Raise unless the report is one of the answers that this query offers."""
+        if not isinstance(report, Report):
+            raise InvalidType(f"report must be a Report, not {type(report).__name__}")
         if report.query_id != self.id:
             raise InvalidArgument("report must answer this query")
         if report.value >= self.channel.outputs:

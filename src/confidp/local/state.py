@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +188,8 @@ def write_arrays(
     path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write arrays and a JSON header to one .npz file, whole or not at all."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidType(f"path must be a path, not {type(path).__name__}")
     target = Path(path)
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     partial = target.with_name(f".{target.name}.{os.getpid()}")
@@ -225,11 +227,19 @@ def generator(state: Mapping[str, Any]) -> np.random.Generator:
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
     """Turn what a damaged file makes fail into one error that names it."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidType(f"path must be a path, not {type(path).__name__}")
     try:
-        yield
-    except (KeyError, TypeError, ValueError, EOFError, StopIteration, BadZipFile) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # such as a complex number taken for a real one
+            yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # whatever NumPy, zipfile or JSON make of a damaged file
         reason = str(error) if isinstance(error, InvalidArgument) else type(error).__name__
-        raise InvalidArgument(f"{path} is not a saved posterior or is damaged: {reason}") from None
+        name = repr(str(path)[-300:])
+        message = f"{name} is not a saved posterior or is damaged: {reason}"
+        raise InvalidArgument(message) from None
 
 
 def systematic(weights: Array, offset: float, count: int | None = None) -> NDArray[np.intp]:

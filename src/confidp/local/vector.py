@@ -178,7 +178,8 @@ class VectorQuery:
             within it is refused before x is looked at.
         """
         if epsilon_limit is not None and not self.epsilon_at_most(epsilon_limit):
-            raise InvalidArgument(f"the query's epsilon is above epsilon_limit = {epsilon_limit:g}")
+            limit = f"epsilon_limit = {float(epsilon_limit):g}"
+            raise InvalidArgument(f"the query's epsilon is above {limit}")
         try:
             length, answers = len(x), [x[j] for j in self.components if j < len(x)]
         except Exception:  # what a strange sequence complains of may be its values
@@ -194,6 +195,8 @@ class VectorQuery:
 
     def check(self, report: VectorReport) -> None:
         """Raise unless the report is one of the answers that this query offers."""
+        if not isinstance(report, VectorReport):
+            raise InvalidType(f"report must be a VectorReport, not {type(report).__name__}")
         if report.query_id != self.id:
             raise InvalidArgument("report must answer this query")
         if len(report.values) != len(self.queries):

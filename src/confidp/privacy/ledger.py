@@ -21,12 +21,18 @@ and no number of small charges drifts past the total. Shown as doubles, what is 
 and what remains is rounded down. Only the total is a guarantee for what was released: a path that
 spent less did so after looking.
 
+SQLite notices a file that is cut off or put together wrongly, but not a bit that flips inside a
+number, so total and charges are *sealed*: each has a SHA-256 digest of itself and the seal before.
+It is checked whenever a ledger is read, and finds damage, not forgery: whoever may write the file
+can write another. Results, which cost nothing, aren't sealed.
+
 A crash after a charge loses that budget and leaks nothing. A recorded result shown again is
 post-processing and costs nothing. Nothing private is stored.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -39,7 +45,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from confidp.errors import BudgetExhausted, InvalidArgument, InvalidType, LedgerError, integer
+from confidp.errors import (
+    BudgetExhausted,
+    InvalidArgument,
+    InvalidType,
+    LedgerError,
+    integer,
+    shown,
+)
 from confidp.privacy.guarantees import GDP, float_down, float_up
 
 DEFAULT_DELTA = 1e-9  # for a total that names none; a release's lattice noise costs about 1e-24
@@ -47,6 +60,7 @@ DEFAULT_DELTA = 1e-9  # for a total that names none; a release's lattice noise c
 _APPLICATION_ID = 0x6364706C  # "cdpl", in the file's header
 _VERSION = 1
 _BUSY_SECONDS = 60.0
+_LONGEST_PATH = 300  # characters of it, or of a reason, that a message shows
 _UNITS = 1 << 1074  # the least positive double is 1/_UNITS, and divides every other
 
 
@@ -58,6 +72,7 @@ def _rule(event: str, table: str, when: str, why: str) -> str:
 
 
 _NEXT = "SELECT coalesce(max(number), 0) + 1 FROM charge"
+_NEXT_SEAL = "SELECT coalesce(max(number), -1) + 1 FROM seal"
 _NOT_FILLED = """OLD.released IS NOT NULL OR NEW.released IS NULL
     OR (NEW.number, NEW.at, NEW.mu, NEW.delta, NEW.query)
     IS NOT (OLD.number, OLD.at, OLD.mu, OLD.delta, OLD.query)"""
@@ -77,12 +92,19 @@ _SCHEMA = (
         query TEXT NOT NULL,
         released TEXT
     ) STRICT""",
+    """CREATE TABLE seal (
+        number INTEGER PRIMARY KEY,
+        digest TEXT NOT NULL
+    ) STRICT""",
     _rule("INSERT", "total", "EXISTS (SELECT 1 FROM total)", "the total is set once"),
     _rule("UPDATE", "total", "1", "the total never changes"),
     _rule("DELETE", "total", "1", "the total never changes"),
     _rule("INSERT", "charge", f"NEW.number IS NOT ({_NEXT})", "charges are numbered 1, 2, 3, ..."),
     _rule("UPDATE", "charge", _NOT_FILLED, "a charge only gains its result, once"),
     _rule("DELETE", "charge", "1", "charges are never deleted"),
+    _rule("INSERT", "seal", f"NEW.number IS NOT ({_NEXT_SEAL})", "seals are numbered 0, 1, 2, ..."),
+    _rule("UPDATE", "seal", "1", "a seal never changes"),
+    _rule("DELETE", "seal", "1", "seals are never deleted"),
 )
 
 
@@ -156,13 +178,15 @@ class Ledger:
         try:
             path.touch(exist_ok=False)  # of two processes at once, one succeeds
         except OSError as error:
-            raise LedgerError(f"can't make the ledger {str(path)!r}: {error.strerror}") from error
+            raise LedgerError(f"can't make the ledger {_named(path)}: {error.strerror}") from error
         try:
             # One transaction: after a crash the file is empty, and `open` refuses it, or complete.
             with _transaction(path, "BEGIN IMMEDIATE", new=True) as db:
                 for statement in _SCHEMA:
                     db.execute(statement)
-                db.execute("INSERT INTO total VALUES (1, ?, ?, ?)", (total.mu, total.delta, unit))
+                row = (total.mu, total.delta, unit)
+                db.execute("INSERT INTO total VALUES (1, ?, ?, ?)", row)
+                db.execute("INSERT INTO seal VALUES (0, ?)", (_seal("", row),))
                 db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {_VERSION}")
         except BaseException:
@@ -178,17 +202,16 @@ class Ledger:
         path = _absolute(path)
         with _transaction(path, "BEGIN") as db:
             found = db.execute("PRAGMA integrity_check").fetchall()
-            rows = db.execute("SELECT mu, delta, unit FROM total").fetchall()
-        if found != [("ok",)] or len(rows) != 1:
-            raise LedgerError(f"the ledger {str(path)!r} is corrupt")
-        mu, delta, unit = rows[0]
+            if found != [("ok",)]:
+                raise LedgerError(f"the ledger {_named(path)} is corrupt")
+            (mu, delta, unit), _, _ = _read(db)
         return cls(path, GDP(mu, delta), unit)
 
     @property
     def spent(self) -> GDP | None:
         """The sum of all charges, rounded up, or None: a bill. The guarantee is the total."""
         with _transaction(self.path, "BEGIN") as db:
-            mu_squared, delta = _sums(db, "charge")
+            mu_squared, delta = _sums(_read(db)[1])
         if mu_squared == 0:
             return None
         root = math.isqrt(mu_squared - 1) + 1
@@ -201,7 +224,7 @@ class Ledger:
         Where its δ is 0 no release of this package fits any more: each costs a δ above 0.
         """
         with _transaction(self.path, "BEGIN") as db:
-            mu, delta = _rounded_down(*_left(db))
+            mu, delta = _rounded_down(*_left(*_read(db)[:2]))
         return GDP(mu, delta) if mu > 0 else None
 
     def charge(self, cost: GDP, query: Mapping[str, Any]) -> int:
@@ -223,7 +246,8 @@ class Ledger:
         text = _json("query", query)
         # IMMEDIATE: nobody else can write between the sums that are read here and the COMMIT.
         with _transaction(self.path, "BEGIN IMMEDIATE") as db:
-            mu_squared, delta = _left(db)
+            total, charges, seal = _read(db)
+            mu_squared, delta = _left(total, charges)
             if _units(cost.mu) ** 2 > mu_squared or _units(cost.delta) > delta:
                 mu_left, delta_left = _rounded_down(mu_squared, delta)
                 raise BudgetExhausted(
@@ -233,6 +257,7 @@ class Ledger:
             number: int = db.execute(_NEXT).fetchone()[0]
             row = (number, _now(), cost.mu, cost.delta, text)
             db.execute("INSERT INTO charge VALUES (?, ?, ?, ?, ?, NULL)", row)
+            db.execute("INSERT INTO seal VALUES (?, ?)", (number, _seal(seal, row)))
         return number
 
     def record(self, number: int, released: Mapping[str, Any]) -> None:
@@ -247,11 +272,13 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Return every charge, in order."""
         with _transaction(self.path, "BEGIN") as db:
+            _read(db)
             return tuple(map(_as_entry, db.execute("SELECT * FROM charge ORDER BY number")))
 
     def entry(self, number: int) -> Entry:
         """Return one charge; showing its result again costs nothing."""
         with _transaction(self.path, "BEGIN") as db:
+            _read(db)
             return _entry(db, number)
 
 
@@ -276,20 +303,21 @@ def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.
                 db.rollback()
                 raise
             db.execute("COMMIT")
-    except (sqlite3.Error, json.JSONDecodeError) as error:
-        raise LedgerError(f"the ledger {str(path)!r} can't be used: {error}") from error
+    except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
+        reason = " ".join(str(error).split())[:_LONGEST_PATH]  # it may quote the file's own rules
+        raise LedgerError(f"the ledger {_named(path)} can't be used: {reason}") from error
 
 
 def _recognise(db: sqlite3.Connection, path: Path) -> None:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID:
-        raise LedgerError(f"{str(path)!r} is not a confidp ledger")
+        raise LedgerError(f"{_named(path)} is not a confidp ledger")
     if version > _VERSION:
-        raise LedgerError(f"the ledger {str(path)!r} was made by a newer version of confidp")
+        raise LedgerError(f"the ledger {_named(path)} was made by a newer version of confidp")
     schema = db.execute("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
     if {sql for (sql,) in schema} != set(_SCHEMA):
-        raise LedgerError(f"the rules of the ledger {str(path)!r} have been altered")
+        raise LedgerError(f"the rules of the ledger {_named(path)} have been altered")
 
 
 def _units(value: float) -> int:
@@ -298,15 +326,40 @@ def _units(value: float) -> int:
     return numerator * (_UNITS // denominator)
 
 
-def _sums(db: sqlite3.Connection, table: str) -> tuple[int, int]:
+_Total = tuple[float, float, str]  # mu, delta, unit
+_Charge = tuple[int, str, float, float, str]  # number, at, mu, delta, query
+
+
+def _read(db: sqlite3.Connection) -> tuple[_Total, list[_Charge], str]:
+    """Return the total, the charges and the last seal, all seals checked."""
+    totals = db.execute("SELECT mu, delta, unit FROM total").fetchall()
+    charges = db.execute(
+        "SELECT number, at, mu, delta, query FROM charge ORDER BY number"
+    ).fetchall()
+    seal, seals = "", []
+    for row in (*totals, *charges):
+        seal = _seal(seal, row)
+        seals.append((seal,))
+    found = db.execute("SELECT digest FROM seal ORDER BY number").fetchall()
+    if len(totals) != 1 or found != seals:
+        raise sqlite3.DatabaseError("it is corrupt: total and charges aren't as they were sealed")
+    return totals[0], charges, seal
+
+
+def _seal(previous: str, row: _Total | _Charge) -> str:
+    """Return the digest of a row and the seal before it; a float's repr is exact."""
+    return hashlib.sha256(json.dumps([previous, *row]).encode()).hexdigest()
+
+
+def _sums(charges: list[_Charge]) -> tuple[int, int]:
     """Return Σμ² in units of 2^-2148 and Σδ in units of 2^-1074: exact."""
-    rows = db.execute(f"SELECT mu, delta FROM {table}").fetchall()
-    return sum(_units(mu) ** 2 for mu, _ in rows), sum(_units(delta) for _, delta in rows)
+    mu_squared = sum(_units(mu) ** 2 for _, _, mu, _, _ in charges)
+    return mu_squared, sum(_units(delta) for _, _, _, delta, _ in charges)
 
 
-def _left(db: sqlite3.Connection) -> tuple[int, int]:
-    total, spent = _sums(db, "total"), _sums(db, "charge")
-    return total[0] - spent[0], total[1] - spent[1]
+def _left(total: _Total, charges: list[_Charge]) -> tuple[int, int]:
+    mu_squared, delta = _sums(charges)
+    return _units(total[0]) ** 2 - mu_squared, _units(total[1]) - delta
 
 
 def _rounded_down(mu_squared: int, delta: int) -> tuple[float, float]:
@@ -320,7 +373,7 @@ def _entry(db: sqlite3.Connection, number: int) -> Entry:
     key = min(number, 2**63 - 1)  # SQLite's largest integer
     row = db.execute("SELECT * FROM charge WHERE number = ?", (key,)).fetchone()
     if row is None:
-        raise InvalidArgument(f"number must be that of a charge, not {number}")
+        raise InvalidArgument(f"number must be that of a charge, not {shown(number)}")
     return _as_entry(row)
 
 
@@ -345,7 +398,20 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     """Return the path from the root: a later change of directory must not move the ledger."""
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidType(f"path must be a path, not {type(path).__name__}")
-    return Path(path).absolute()
+    try:
+        os.fsencode(path)
+        absolute = Path(path).absolute()
+    except Exception:  # not text, or text that no file system can encode
+        raise InvalidArgument("path must be text that a file can be named by") from None
+    if "\0" in str(absolute):
+        raise InvalidArgument("path must be text without a NUL")
+    return absolute
+
+
+def _named(path: Path) -> str:
+    """Return a path as a message may show it, the end of a long one."""
+    text = str(path)
+    return repr(text if len(text) <= _LONGEST_PATH else f"...{text[-_LONGEST_PATH:]}")
 
 
 def _now() -> str:

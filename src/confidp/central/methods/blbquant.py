@@ -82,10 +82,12 @@ class BLBQuant:
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        integer("inner_resamples", self.inner_resamples, least=1)
+        inner = integer("inner_resamples", self.inner_resamples, least=1, most=10**6)
+        object.__setattr__(self, "inner_resamples", inner)
         for name in ("grid_step", "largest_radius"):
             if (given := getattr(self, name)) is not None:
-                real(name, given, "above 0", lambda x: x > 0)
+                checked = real(name, given, "in [1e-120, 1e120]", lambda x: 1e-120 <= x <= 1e120)
+                object.__setattr__(self, name, checked)
 
     @property
     def uses_delta(self) -> bool:

@@ -27,8 +27,14 @@ from confidp.central.resampling import (
     Sampling,
     check_settings,
 )
-from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
-from confidp.errors import InvalidArgument
+from confidp.central.statistics.statistic import (
+    MeanLike,
+    Records,
+    Statistic,
+    resample,
+    sensitivity_at,
+)
+from confidp.errors import choice
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
@@ -84,10 +90,9 @@ class CRGS:
         """Refuse settings out of range."""
         checked = check_settings(self.sampling, self.resample_size, self.failure_probability)
         object.__setattr__(self, "sampling", checked)
-        if self.calibration not in ("noise-aware", "published"):
-            raise InvalidArgument(
-                f"calibration must be 'noise-aware' or 'published', not {self.calibration!r}"
-            )
+        choice("calibration", self.calibration, ("noise-aware", "published"))
+        if self.resample_size is not None:  # a NumPy integer would overflow
+            object.__setattr__(self, "resample_size", int(self.resample_size))
 
     @property
     def uses_delta(self) -> bool:
@@ -217,8 +222,8 @@ class CRGSPlan(PublishedPlan):
 
     def pivot(self, records: Records, sets: Iterable[Indices]) -> tuple[Point, int]:
         """Return θ̂ − origin and Q/τ_m, in whole units: **private**, before any noise."""
-        value, points = self.statistic.value, self.units.points
-        full = value(records)
+        points = self.units.points
+        full = self.statistic.value(records)
         estimate = points(full)
-        resampled = [points(value(records[indices], near=full)) for indices in sets]
+        resampled = points(resample(self.statistic, records, sets, near=full).values)
         return estimate, quantile_distance(resampled, estimate, self.request.confidence_level)

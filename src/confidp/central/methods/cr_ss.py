@@ -20,8 +20,13 @@ from confidp.central.methods.noise_aware_smooth import NoiseAwareSmoothPlan
 from confidp.central.methods.ptr_gdp import PTRGDP, beta_for, half_delta
 from confidp.central.pivots import Point, Units, quantile_distance
 from confidp.central.resampling import Indices, Resampling, Sampling, check_settings
-from confidp.central.statistics.statistic import Records, SmoothFriendly, Statistic
-from confidp.errors import InvalidArgument, InvalidType, real
+from confidp.central.statistics.statistic import (
+    Records,
+    SmoothFriendly,
+    Statistic,
+    resample_smooth,
+)
+from confidp.errors import InvalidType, choice, real
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.randomness import Randomness
 
@@ -84,12 +89,12 @@ class CRSS:
         """Refuse settings out of range."""
         checked = check_settings(self.sampling, self.resample_size, self.failure_probability)
         object.__setattr__(self, "sampling", checked)
+        if self.resample_size is not None:  # a NumPy integer would overflow
+            object.__setattr__(self, "resample_size", int(self.resample_size))
         if self.beta is not None:
-            real("beta", self.beta, "above 0", lambda x: x > 0)
-        if self.calibration not in _SHARES:
-            raise InvalidArgument(
-                f"calibration must be 'noise-aware' or 'published', not {self.calibration!r}"
-            )
+            beta = real("beta", self.beta, "in (0, 100]", lambda x: 0 < x <= 100)
+            object.__setattr__(self, "beta", beta)
+        choice("calibration", self.calibration, _SHARES)
         shares = _SHARES[self.calibration] if self.shares is None else self.shares
         if not isinstance(shares, tuple | list) or len(shares) != 4:
             raise InvalidType("shares must be four numbers above 0")
@@ -216,11 +221,7 @@ class CRSSPlan(PublishedPlan):
         """Return what is released, before any noise: **private**."""
         statistic, beta, points = self.statistic, self.beta, self.units.points
         full = statistic.value(records)
-        resampled, largest = [], 0.0
-        for indices in sets:
-            sample = records[indices]
-            resampled.append(points(statistic.value(sample, near=full)))
-            largest = max(largest, statistic.smooth_sensitivity(sample, beta))
+        resampled = resample_smooth(statistic, records, sets, full, beta)
         estimate = points(full)
         own = statistic.smooth_sensitivity(records, beta)
         # Constants: what computing and rounding can add to a move, of the value and of Q.
@@ -230,9 +231,11 @@ class CRSSPlan(PublishedPlan):
         telescoped = math.expm1(self.resampling.multiplicity * beta) / math.expm1(beta)
         return SmoothPivot(
             estimate=estimate,
-            distance=quantile_distance(resampled, estimate, self.request.confidence_level),
+            distance=quantile_distance(
+                points(resampled.values), estimate, self.request.confidence_level
+            ),
             center_bound=own + 2 * float(error_n),
-            radius_bound=largest * telescoped + own
+            radius_bound=resampled.smooth_sensitivity * telescoped + own
             + 2 * float(error_n + error_m + self.units.step),
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from confidp.central.methods.hidden_resamples import LARGEST_MU, largest_ratio, 
 from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.resampling import Indices
 from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
-from confidp.errors import InvalidArgument, InvalidType, real
+from confidp.errors import InvalidArgument, InvalidType, choice, real
 from confidp.privacy.guarantees import GDP, float_up, sqrt_down, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, lattice_delta, secret_indices, to_float
 from confidp.randomness import Randomness
@@ -89,11 +89,8 @@ class DetteGraw:
 
     def __post_init__(self) -> None:
         """Refuse settings out of range, and an unproved claim that isn't asked for."""
-        if self.accounting not in tuple(Accounting):
-            raise InvalidArgument(
-                f"accounting must be one of {', '.join(Accounting)}, not {self.accounting!r}"
-            )
-        object.__setattr__(self, "accounting", Accounting(self.accounting))
+        accounting = Accounting(choice("accounting", self.accounting, Accounting))
+        object.__setattr__(self, "accounting", accounting)
         if not isinstance(self.acknowledge_unproved, bool):
             raise InvalidType("acknowledge_unproved must be True or False")
         if self.accounting is Accounting.ASYMPTOTIC and not self.acknowledge_unproved:

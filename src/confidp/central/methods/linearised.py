@@ -69,7 +69,8 @@ class Linearised:
     def __post_init__(self) -> None:
         """Refuse a size that isn't a whole number of at least 1."""
         if self.resample_size is not None:
-            integer("resample_size", self.resample_size, least=1)
+            size = integer("resample_size", self.resample_size, least=1)
+            object.__setattr__(self, "resample_size", size)
 
     @property
     def uses_delta(self) -> bool:

@@ -18,9 +18,15 @@ from scipy.special import ndtr, owens_t
 
 from confidp.central.methods.method import Released, Request, bound_beside
 from confidp.central.pivots import Units
-from confidp.central.resampling import Indices, Resampling, Sampling, multiplicity, resamples
+from confidp.central.resampling import Indices, Resampling, Sampling, resamples
 from confidp.central.statistics.mean import Mean
-from confidp.central.statistics.statistic import MeanLike, Records, Statistic, pivot_sensitivity
+from confidp.central.statistics.statistic import (
+    MeanLike,
+    Records,
+    Statistic,
+    pivot_sensitivity,
+    resample,
+)
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP
 from confidp.privacy.noise import GaussianMechanism, lattice_delta, to_float
@@ -132,16 +138,13 @@ class NoiseAwarePlan:
         self, records: Records, sets: Iterable[Indices]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
         """Return θ̂ in whole units, all w_i of shape (B, d), and the multiplicity. **Private**."""
-        value, points = self.statistic.value, self.units.points
-        full = value(records)
+        points = self.units.points
+        full = self.statistic.value(records)
         estimate = points(full)
-        without = self.resampling.sampling is Sampling.WITHOUT_REPLACEMENT
-        kappa, moved = 1, []
-        for indices in sets:
-            moved.append(points(value(records[indices], near=full)) - estimate)
-            kappa = kappa if without else max(kappa, multiplicity(indices))
+        resampled = resample(self.statistic, records, sets, near=full)
+        moved = points(resampled.values) - estimate
         step = float(self.units.step) * self.rate
-        return estimate, np.array(moved, dtype=np.float64) * step, kappa
+        return estimate, moved.astype(np.float64) * step, resampled.multiplicity
 
     def radius(self, pivots: NDArray[np.float64], radius_noise: float) -> float:
         """Return Q for pivots w_i, to within 3e-6 of `radius_noise`. **Private**."""

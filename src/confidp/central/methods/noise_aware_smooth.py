@@ -20,8 +20,13 @@ from confidp.central.methods.method import Released, Request
 from confidp.central.methods.noise_aware import calibrated_reach, reach_mechanism, region_around
 from confidp.central.methods.ptr_gdp import PTRGDP
 from confidp.central.pivots import Units
-from confidp.central.resampling import Indices, Resampling, Sampling, multiplicity, resamples
-from confidp.central.statistics.statistic import Records, SmoothFriendly, Statistic
+from confidp.central.resampling import Indices, Resampling, resamples
+from confidp.central.statistics.statistic import (
+    Records,
+    SmoothFriendly,
+    Statistic,
+    resample_smooth,
+)
 from confidp.privacy.guarantees import GDP
 from confidp.randomness import Randomness
 
@@ -165,23 +170,21 @@ class NoiseAwareSmoothPlan:
         statistic, beta, points = self.statistic, self.beta, self.units.points
         full = statistic.value(records)
         estimate = points(full)
-        without = self.resampling.sampling is Sampling.WITHOUT_REPLACEMENT
-        kappa, largest, moved = 1, 0.0, []
-        for indices in sets:
-            sample = records[indices]
-            moved.append(points(statistic.value(sample, near=full)) - estimate)
-            largest = max(largest, statistic.smooth_sensitivity(sample, beta))
-            kappa = kappa if without else max(kappa, multiplicity(indices))
+        resampled = resample_smooth(statistic, records, sets, full, beta)
+        kappa = resampled.multiplicity
+        moved = points(resampled.values) - estimate
         # Constants: what computing and rounding can add to a move.
         dimension = self.center.dimension
         error_n = statistic.rounding(self.resampling.n) + self.units.error(dimension)
         error_m = statistic.rounding(self.resampling.size) + self.units.error(dimension)
         telescoped = math.expm1(kappa * beta) / math.expm1(beta)
         own = statistic.smooth_sensitivity(records, self.center.beta)
-        moves = largest * telescoped + statistic.smooth_sensitivity(records, beta)
+        moves = resampled.smooth_sensitivity * telescoped + statistic.smooth_sensitivity(
+            records, beta
+        )
         return SmoothPivots(
             estimate=self.units.fractions(estimate),
-            pivots=np.array(moved, dtype=np.float64) * (float(self.units.step) * self.rate),
+            pivots=moved.astype(np.float64) * (float(self.units.step) * self.rate),
             center_bound=own + 2 * float(error_n),
             radius_bound=self.rate * (moves + 2 * float(error_n + error_m)),
         ), kappa

@@ -41,7 +41,7 @@ from confidp.central.methods.newton_step import (
 )
 from confidp.central.statistics.m_estimator import Linearisable
 from confidp.central.statistics.statistic import Records, Statistic
-from confidp.errors import InvalidArgument
+from confidp.errors import choice
 from confidp.privacy.guarantees import GDP
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
@@ -85,8 +85,7 @@ class PrivateSandwich:
 
     def __post_init__(self) -> None:
         """Refuse an unknown shape."""
-        if self.shape not in SHAPES:
-            raise InvalidArgument(f"shape must be one of {', '.join(SHAPES)}, not {self.shape!r}")
+        choice("shape", self.shape, SHAPES)
 
     @property
     def uses_delta(self) -> bool:

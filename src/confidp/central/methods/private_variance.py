@@ -22,7 +22,7 @@ from confidp.central.methods.private_covariance import (
 )
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records, Statistic
-from confidp.errors import InvalidArgument, real
+from confidp.errors import InvalidArgument, choice, real
 from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
@@ -80,9 +80,9 @@ class PrivateVariance:
     def __post_init__(self) -> None:
         """Refuse a share that leaves either part nothing, and unknown shapes."""
         if self.center_share is not None:
-            real("center_share", self.center_share, "in (0, 1)", lambda x: 0 < x < 1)
-        if self.shape not in SHAPES:
-            raise InvalidArgument(f"shape must be one of {', '.join(SHAPES)}, not {self.shape!r}")
+            share = real("center_share", self.center_share, "in [1e-9, 1)", lambda x: 1e-9 <= x < 1)
+            object.__setattr__(self, "center_share", share)
+        choice("shape", self.shape, SHAPES)
 
     @property
     def uses_delta(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.resampling import Indices
 from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
-from confidp.errors import InvalidArgument, integer
+from confidp.errors import InvalidArgument, integer, shown
 from confidp.privacy.conversions import mu_of_approx_dp, pure_dp_of_mu
 from confidp.privacy.guarantees import GDP
 from confidp.privacy.noise import GaussianMechanism, lattice_delta, secret_indices, to_float
@@ -75,7 +75,8 @@ class SSVHL25:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if self.resample_size is not None:
-            integer("resample_size", self.resample_size, least=1)
+            size = integer("resample_size", self.resample_size, least=1)
+            object.__setattr__(self, "resample_size", size)
 
     @property
     def uses_delta(self) -> bool:
@@ -89,7 +90,7 @@ class SSVHL25:
         n, n_resamples = request.n, request.n_resamples
         m = self.resample_size or min(math.ceil(n / math.log(n)), n - 1)
         if m >= n:
-            raise InvalidArgument(f"resample_size must be at most {n - 1}, not {m}")
+            raise InvalidArgument(f"resample_size must be at most {n - 1}, not {shown(m)}")
         if request.delta <= 0:
             raise InvalidArgument(
                 "budget must have a delta above 0 for SSVHL25: pass GDP(mu, delta) or "

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from confidp.central.statistics.mean import Mean
-from confidp.errors import real
+from confidp.errors import integer, real
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,14 @@ class ClippedMean:
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        real("proxy", self.proxy, "in (0, 1e200]", lambda x: 0 < x <= 1e200)
-        real("center", self.center, "within ±1e200", lambda x: abs(x) <= 1e200)
+        proxy = real("proxy", self.proxy, "in (0, 1e200]", lambda x: 0 < x <= 1e200)
+        center = real("center", self.center, "within ±1e200", lambda x: abs(x) <= 1e200)
+        object.__setattr__(self, "proxy", proxy)
+        object.__setattr__(self, "center", center)
 
     def bias(self, n: int) -> float:
         """Return the bound on how far clipping moves the population mean."""
+        n = integer("n", n, least=2, most=2**63)
         return 2 * self.proxy / (n * math.sqrt(2 * math.log(n)))
 
     def for_shape(self, n: int, columns: int) -> Mean:

@@ -77,12 +77,17 @@ class Custom:
                 raise InvalidType(f"{role} must be callable, not {type(given).__name__}")
         if self.sensitivity is None and self.smooth_sensitivity is None:
             raise InvalidArgument("sensitivity must be given, or smooth_sensitivity")
+        precision = real("precision", self.precision, "in [0, 1e120]", lambda x: 0 <= x <= 1e120)
+        object.__setattr__(self, "precision", precision)
         if self.smooth_sensitivity is not None:
-            real("precision", self.precision, "above 0 with a smooth_sensitivity", lambda x: x > 0)
+            real("precision", precision, "above 0 with a smooth_sensitivity", lambda x: x > 0)
             contained = _contained(self.smooth_sensitivity)
             object.__setattr__(self, "smooth_sensitivity", contained)
         object.__setattr__(self, "bounds", (check_bounds(self.bounds),))
-        integer("dimension", self.dimension, least=1)
+        dimension = integer("dimension", self.dimension, least=1, most=10_000)
+        object.__setattr__(self, "dimension", dimension)
+        if not isinstance(self.name, str):
+            raise InvalidType(f"name must be a str, not {type(self.name).__name__}")
 
     @property
     def origin(self) -> tuple[Fraction, ...]:

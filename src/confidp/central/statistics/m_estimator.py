@@ -12,7 +12,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.statistics.statistic import MeanLike, Records
+from confidp.central.resampling import IndexSets
+from confidp.central.statistics.statistic import MeanLike, Records, Resampled, multiplicity_in
 from confidp.central.statistics.u_pairs import bounds_of, for_columns
 from confidp.errors import InvalidArgument, InvalidType, integer, real
 
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 UNIT = 2.0**-52  # twice the largest relative error of one float operation
 SLACK = 1 + 2.0**-40  # over the float error of a norm of up to 10,000 numbers
 _NEWTON_STEPS, _CUTS = 50, 400  # the latter times (d + 1)²
+_CHORDS = 12  # steps with the whole data's Hessian
 
 
 @runtime_checkable
@@ -91,6 +93,46 @@ class MEstimator:
                 return self._minimise(records, zero if near is None else near)
         except Exception:  # whatever it is, it may depend on the data
             return zero
+
+    def resampled(self, records: Floats, sets: IndexSets, near: Floats) -> Resampled:
+        """Return the minimisers on resamples, each as near to its exact one as `value`'s.
+
+        A resample's Hessian is close to that of the data, and much dearer than its gradient: so
+        steps are taken with the latter, and Newton's own only where those don't converge.
+        """
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                whole = self._hessian(near, records) + self.regularization * np.eye(self.dimension)
+                inverse = np.linalg.inv(whole).astype(np.float64)
+        except Exception:  # a user's function: see `value`
+            inverse = np.zeros((self.dimension, self.dimension))
+        values, kappa = [], 1
+        for indices in sets:
+            sample = records[indices]
+            found = self._by_chords(sample, near, inverse)
+            values.append(self.value(sample, near) if found is None else found)
+            kappa = max(kappa, multiplicity_in(indices, sets))
+        return Resampled(np.array(values), kappa)
+
+    def _by_chords(self, records: Floats, start: Floats, inverse: Floats) -> Floats | None:
+        """Return a point where ∇F as computed is at most the tolerance, or None."""
+        tolerance, y, least = self._tolerance(len(records)), start, math.inf
+        records.flags.writeable = False
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                for _ in range(_CHORDS):
+                    slope = self._gradient(y, records) + self.regularization * y
+                    size = _norm(slope)
+                    if size <= tolerance:
+                        return y
+                    if not size <= least / 2:
+                        return None
+                    y, least = y - inverse @ slope, size
+        except Exception:
+            return None
+        return None
 
     def sensitivity(self, n: int) -> Fraction:
         """Return 2G/(λn)."""
@@ -234,7 +276,10 @@ class ERM(MEstimator):
             if not callable(given := getattr(self, role)):
                 raise InvalidType(f"{role} must be callable, not {type(given).__name__}")
         object.__setattr__(self, "bounds", bounds_of(self.bounds))
-        integer("dimension", self.dimension, least=1)
+        dimension = integer("dimension", self.dimension, least=1, most=1000)
+        object.__setattr__(self, "dimension", dimension)
+        if not isinstance(self.name, str):
+            raise InvalidType(f"name must be a str, not {type(self.name).__name__}")
 
     def for_shape(self, n: int, columns: int) -> Self:
         """Give each column its bounds, and try both functions on made-up rows."""

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
-from confidp.errors import InvalidArgument
+from confidp.central.resampling import IndexSets, multiplicity
+from confidp.central.statistics.statistic import Resampled
+from confidp.errors import InvalidArgument, InvalidType
 from confidp.privacy.guarantees import sqrt_up
 
 PUBLIC_BOUNDS = "the bounds come from public knowledge, not from this data set"
@@ -61,6 +63,8 @@ class Mean:
         object.__setattr__(self, "bounds", checked)
         grids = tuple(Grid.over(pair, self.resolution) for pair in checked)
         object.__setattr__(self, "grids", grids)
+        if not isinstance(self.name, str) or not isinstance(self.assumes, tuple | list):
+            raise InvalidType("name must be a str, and assumes a tuple of them")
 
     @property
     def origin(self) -> tuple[Fraction, ...]:
@@ -91,6 +95,14 @@ class Mean:
         steps = np.array([float(grid.step) for grid in self.grids])
         mean: NDArray[np.float64] = steps * (records.sum(axis=0) / len(records))
         return mean
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the means of resamples, the same to the last bit."""
+        totals, kappa = resampled_sums(records, sets)
+        steps = np.array([float(grid.step) for grid in self.grids])
+        return Resampled(steps * (totals / sets.size), kappa)
 
     def sensitivity(self, n: int) -> Fraction:
         """Return √(Σ R_j²)/n, exact in one dimension and rounded up beyond."""
@@ -128,3 +140,28 @@ class Mean:
             "bounds": [list(pair) for pair in self.bounds],
             "resolution": self.resolution,
         }
+
+
+def resampled_sums(records: NDArray[np.int64], sets: IndexSets) -> tuple[NDArray[np.int64], int]:
+    """Return each resample's exact column sums, and the multiplicity. The sums are **private**.
+
+    `records` are whole numbers, m of which sum to less than 2^63.
+
+    Examples
+    --------
+    >>> from confidp.central.resampling import Sampling
+    >>> sets = IndexSets(3, 2, 4, Sampling.WITHOUT_REPLACEMENT, seed=1)
+    >>> resampled_sums(np.array([[1], [10], [100]]), sets)[0].ravel().tolist()
+    [11, 101, 101, 101]
+    >>> [sorted(indices.tolist()) for indices in sets]
+    [[0, 1], [0, 2], [0, 2], [0, 2]]
+    """
+    from confidp.central import kernels
+
+    compact: NDArray[np.int64] | NDArray[np.uint32] = np.ascontiguousarray(records, np.int64)
+    if records.min() >= 0 and records.max() < 2**32:
+        compact = compact.astype(np.uint32)  # half the size: quicker to get at
+    totals, kappa = kernels.sums(compact, sets.seed, sets.n_resamples, sets.size, sets.replace)
+    if kappa == kernels.MOST_COUNTED:  # or more
+        kappa = max(multiplicity(indices) for indices in sets)
+    return totals, kappa

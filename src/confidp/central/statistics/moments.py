@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.resampling import IndexSets
 from confidp.central.statistics.equations import (
     CorrelationEquation,
     Equation,
     RatioEquation,
     SpreadEquation,
 )
-from confidp.central.statistics.mean import PUBLIC_BOUNDS
+from confidp.central.statistics.mean import PUBLIC_BOUNDS, resampled_sums
+from confidp.central.statistics.statistic import Resampled
 from confidp.errors import InvalidArgument, InvalidType, real
 
 
@@ -112,7 +114,8 @@ class StandardDeviation(_FunctionOfMeans):
         (pair,) = _pairs(self.bounds, 1)
         object.__setattr__(self, "bounds", (pair,))
         object.__setattr__(self, "grids", (Grid.over(pair, self.resolution),))
-        _check_floor("floor", self.floor, pair[1] - pair[0])
+        floor = _check_floor("floor", self.floor, pair[1] - pair[0])
+        object.__setattr__(self, "floor", floor)
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -184,7 +187,7 @@ class Ratio(_FunctionOfMeans):
         object.__setattr__(self, "bounds", pairs)
         grids = tuple(Grid.over(pair, self.resolution) for pair in pairs)
         object.__setattr__(self, "grids", grids)
-        _check_floor("floor", self.floor, pairs[1][1])
+        object.__setattr__(self, "floor", _check_floor("floor", self.floor, pairs[1][1]))
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -211,6 +214,17 @@ class Ratio(_FunctionOfMeans):
             for grid, total in zip(self.grids, records.sum(axis=0).tolist(), strict=True)
         )
         return np.array([x / max(y, self.floor)])
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the ratios on resamples, the same to the last bit."""
+        totals, kappa = resampled_sums(records, sets)
+        x, y = (
+            float(grid.lower) + float(grid.step) * (total / sets.size)
+            for grid, total in zip(self.grids, totals.T, strict=True)
+        )
+        return Resampled((x / np.maximum(y, self.floor))[:, None], kappa)
 
     def sensitivity(self, n: int) -> Fraction:
         """Return (R_x/floor + max|x|·R_y/floor²)/n."""
@@ -333,8 +347,10 @@ def _pairs(bounds: Any, count: int) -> tuple[tuple[float, float], ...]:
     return tuple(check_bounds(pair) for pair in bounds)
 
 
-def _check_floor(name: str, floor: float, most: float) -> None:
-    real(name, floor, f"in (0, {most:g})", lambda x: 0 < x < most)
+def _check_floor(name: str, floor: float, most: float) -> float:
+    """Return a floor under `most`; one under 2^-40 of it would bound nothing in floats."""
+    least = most / 2**40 if most > 0 else math.inf
+    return real(name, floor, f"in [{least:g}, {most:g})", lambda x: least <= x < most)
 
 
 def _reach(grid: Grid) -> Fraction:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.resampling import IndexSets
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
+from confidp.central.statistics.statistic import Resampled
 from confidp.errors import InvalidArgument, real
 
 
@@ -128,6 +130,26 @@ class Quantile:
         each = [self._one_smooth(records, h, beta) for h in self.ranks(len(records))]
         return math.hypot(*each)
 
+    def resampled_smooth(
+        self, records: NDArray[np.int64], sets: IndexSets, beta: float
+    ) -> Resampled:
+        """Return the quantiles of resamples, and their largest S_β.
+
+        The data are sorted once; a resample is then counted by its records' places in that order.
+        """
+        from confidp.central import kernels
+
+        order = np.argsort(records)
+        places = np.empty(len(records), np.uint32)
+        places[order] = np.arange(len(records), dtype=np.uint32)
+        values, smooth, kappa = kernels.quantiles(
+            places, records[order], self.grid.cells, np.array(self.ranks(sets.size)),
+            sets.seed, sets.n_resamples, sets.size, sets.replace, beta,
+        )  # fmt: skip
+        step = float(self.grid.step)
+        largest = math.sqrt((smooth**2).sum(axis=1).max()) * step
+        return Resampled(values.astype(np.float64) * step, kappa, largest)
+
     def _one_smooth(self, records: NDArray[np.int64], h: int, beta: float) -> float:
         """As e^{−β(j−i−1)}(x_(j) − x_(i)) over i ≤ h ≤ j, i < j, in a window around h that doubles.
 
@@ -173,9 +195,7 @@ def Median(bounds: Any, resolution: float | None = None) -> Quantile:  # noqa: N
 
 def _largest_weighted_gap(ordered: NDArray[np.int64], at: int, beta: float) -> float:
     """Return max e^{−β(j−i−1)}(x_j − x_i) over i ≤ at ≤ j, i < j."""
-    left, right = ordered[: at + 1], ordered[at:]
-    gaps = right[None, :] - left[:, None]
-    # Distances in rank: j − i − 1 = (j − at) + (at − i) − 1.
-    after = np.exp(-beta * np.arange(len(right)))
-    before = np.exp(-beta * (np.arange(len(left))[::-1] - 1.0))
-    return float((gaps * after[None, :] * before[:, None]).max())
+    from confidp.central import kernels
+
+    left, right = ordered[at::-1].astype(np.float64), ordered[at:].astype(np.float64)
+    return kernels.largest_weighted_gap(left, right, kernels.gap_weights(len(ordered), beta))

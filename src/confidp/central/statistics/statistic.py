@@ -1,14 +1,19 @@
-"""What a method needs to know of a statistic: its value and how far one record can move it."""
+"""What a method needs to know of a statistic: its value and how far one record can move it.
+
+And, where a statistic has quick ones, its values on all resamples at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.resampling import IndexSets, Indices, multiplicity
 from confidp.errors import real
 
 Records = NDArray[Any]  # (N, …): whatever `encode` made, one row a person
@@ -103,3 +108,91 @@ class SmoothFriendly(Statistic, Protocol):
         For all neighbours D, D′: ‖θ(D) − θ(D′)‖₂ ≤ SS_β(D) ≤ e^β SS_β(D′), for exact θ, both up to
         a relative 1e-12, which methods allow for.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """A statistic on B resamples. The multiplicity alone isn't private.
+
+    Attributes
+    ----------
+    values
+        Of shape (B, d), each as `value` would return it.
+    multiplicity
+        The largest κ(S) drawn.
+    smooth_sensitivity
+        The largest SS_β(D[S]), where it was asked for.
+    """
+
+    values: NDArray[np.float64]
+    multiplicity: int
+    smooth_sensitivity: float = 0.0
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A statistic that is quicker on many resamples together than on one after the other."""
+
+    def resampled(
+        self, records: Records, sets: IndexSets, near: NDArray[np.float64], /
+    ) -> Resampled:
+        """Return the values on `sets`, those that iterating over it yields.
+
+        `near` is the value on `records`, for a search to start from.
+        """
+
+
+@runtime_checkable
+class SmoothBatched(Protocol):
+    """The same with the largest smooth sensitivity."""
+
+    def resampled_smooth(self, records: Records, sets: IndexSets, beta: float, /) -> Resampled:
+        """Return the values on `sets` and the largest SS_β(D[S])."""
+
+
+def resample(
+    statistic: Statistic,
+    records: Records,
+    sets: Iterable[Indices],
+    near: NDArray[np.float64],
+) -> Resampled:
+    """Return θ on resamples: all at once where the statistic can, else one by one. **Private**.
+
+    `near` is θ on the data, for a search to start from.
+    """
+    if isinstance(sets, IndexSets) and isinstance(statistic, Batched):
+        quick = statistic.resampled(records, sets, near)
+        sets.check(quick.multiplicity)
+        return quick
+    values, kappa = [], 1
+    for indices in sets:
+        values.append(statistic.value(records[indices], near=near))
+        kappa = max(kappa, multiplicity_in(indices, sets))
+    return Resampled(np.array(values), kappa)
+
+
+def resample_smooth(
+    statistic: SmoothFriendly,
+    records: Records,
+    sets: Iterable[Indices],
+    near: NDArray[np.float64],
+    beta: float,
+) -> Resampled:
+    """Return the same with the largest smooth sensitivity of a resample. **Private**."""
+    if isinstance(sets, IndexSets) and isinstance(statistic, SmoothBatched):
+        quick = statistic.resampled_smooth(records, sets, beta)
+        sets.check(quick.multiplicity)
+        return quick
+    values, kappa, largest = [], 1, 0.0
+    for indices in sets:
+        sample = records[indices]
+        values.append(statistic.value(sample, near=near))
+        largest = max(largest, statistic.smooth_sensitivity(sample, beta))
+        kappa = max(kappa, multiplicity_in(indices, sets))
+    return Resampled(np.array(values), kappa, largest)
+
+
+def multiplicity_in(indices: Indices, sets: Iterable[Indices]) -> int:
+    """Return κ(S), which needs no count where the sets are known to be without replacement."""
+    known = isinstance(sets, IndexSets) and not sets.replace
+    return 1 if known else multiplicity(indices)

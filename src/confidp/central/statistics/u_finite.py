@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -80,6 +81,8 @@ class FiniteUStatistic:
         if not callable(self.kernel):
             raise InvalidType(f"kernel must be callable, not {type(self.kernel).__name__}")
         check_degenerate(self.degenerate)
+        if not isinstance(self.name, str):
+            raise InvalidType(f"name must be a str, not {type(self.name).__name__}")
         points = _points(self.support)
         heights = _tabulate(self.kernel, points)
         grid = Grid.over((float(heights.min()), float(heights.max())))
@@ -183,8 +186,10 @@ def _spread(columns: NDArray[np.int64]) -> NDArray[np.int64]:
 def _points(support: Any) -> NDArray[np.float64]:
     """Return the support as (P, columns) floats, or raise."""
     try:
-        points = np.array(list(support), dtype=np.float64)
-    except (TypeError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a complex or masked value is no number
+            points = np.array(list(support), dtype=np.float64)
+    except Exception:  # whatever its type raises
         raise InvalidType("support must be numbers, or rows of as many numbers each") from None
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or not 2 <= len(points) <= _MOST_POINTS or points.shape[1] < 1:

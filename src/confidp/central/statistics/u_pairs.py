@@ -140,16 +140,31 @@ def check_size(n: int, order: int) -> None:
         )
 
 
+_BLOCK = 2**15
+
+
 def exact_dot(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
     """Return Σ a_i b_i of integers under 2^62 in size, however large the sum.
 
-    Both are cut into limbs of so few bits that no sum of products leaves 63 bits.
+    Summed as it is where that fits in 63 bits. Where single products do, their high and low halves
+    are summed apart, block by block, which stays near the processor. Else both are cut into limbs
+    of so few bits that no sum of products leaves 63 bits.
 
     Examples
     --------
     >>> exact_dot(np.array([2**61, -1]), np.array([2**61, 2**61])) == 2**122 - 2**61
     True
     """
+    largest = _largest(a) * _largest(b)
+    if largest * len(a) < 2**63:
+        return int(a @ b)
+    if largest < 2**63:
+        high = low = 0
+        for start in range(0, len(a), _BLOCK):
+            products = a[start : start + _BLOCK] * b[start : start + _BLOCK]
+            high += int((products >> 32).sum())  # rounds down, so that the low half has no sign
+            low += int((products & 0xFFFFFFFF).sum())
+        return (high << 32) + low
     width = (62 - len(a).bit_length()) // 2
     right = _limbs(b, width)
     return sum(
@@ -157,6 +172,10 @@ def exact_dot(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
         for i, x in enumerate(_limbs(a, width))
         for j, y in enumerate(right)
     )
+
+
+def _largest(a: NDArray[np.int64]) -> int:
+    return max(int(a.max()), -int(a.min()))
 
 
 def _limbs(a: NDArray[np.int64], width: int) -> list[NDArray[np.int64]]:

@@ -99,9 +99,12 @@ class UStatistic:
         """Refuse bad settings at once."""
         if not callable(self.kernel):
             raise InvalidType(f"kernel must be callable, not {type(self.kernel).__name__}")
-        integer("order", self.order, least=1)
-        integer("max_tuples", self.max_tuples, least=1)
+        object.__setattr__(self, "order", integer("order", self.order, least=1, most=1000))
+        most = integer("max_tuples", self.max_tuples, least=1, most=2**31)
+        object.__setattr__(self, "max_tuples", most)
         check_degenerate(self.degenerate)
+        if not isinstance(self.vectorized, bool) or not isinstance(self.name, str):
+            raise InvalidType("vectorized must be True or False, and name a str")
         object.__setattr__(self, "bounds", bounds_of(self.bounds))
         try:
             kernel_range = check_bounds(self.kernel_range)
