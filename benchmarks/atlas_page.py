@@ -62,7 +62,7 @@ def heat_map(rows: Sequence[Row], statistic: str, level: str) -> Figure:
     panels: list[tuple[str, Callable[[Row], float], str, list[float], str]] = [
         ("coverage", lambda r: float(r["coverage"]), "RdYlBu",
          [0.0, 0.85, float(level) - 0.015, float(level), 0.95, 0.98, 1.001], "{:.2f}"),
-        ("width over the non-private interval's on the same data",
+        ("width over the non-private interval",
          lambda r: float(r["width_over_reference"] or "nan"), "Greys",
          [0.0, 1.02, 1.1, 1.25, 1.6, 2.5, 5.0, 1e9], "{:#.3g}"),
     ]  # fmt: skip

@@ -61,7 +61,7 @@ def test_too_little_noise_on_any_part_is_caught(part):
         broken = CovarianceMechanism(mechanism.sensitivity / 4, 1, mechanism.mu)
     else:
         broken = replace(
-            mechanism, sensitivity=mechanism.sensitivity / (6 if part == "probe" else 2)
+            mechanism, sensitivity=mechanism.sensitivity / (6 if part == "probe" else 4)
         )
     assert leak(replace(plan, **{part: broken}), SPREAD) > MU
 

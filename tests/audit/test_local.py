@@ -6,6 +6,7 @@ cells and bounds ε from below by the frequencies of the outputs. Both are run o
 """
 
 import math
+import secrets
 from collections import Counter
 from fractions import Fraction
 from itertools import permutations
@@ -150,7 +151,7 @@ def test_one_component_with_the_whole_epsilon_leaks_no_more_even_with_the_choice
     queries = [VectorQuery(2, (j,), (sign_response(0.0, 2.0),), 2.0) for j in (0, 1)]
 
     def answer(x):
-        query = toss(queries)
+        query = queries[secrets.randbits(1)]
         return query.components, query.privatize(x).values
 
     assert 1.7 < epsilon_lower_bound(answer, *VECTOR_ENDS) <= 2.0
@@ -187,7 +188,7 @@ def test_a_coin_that_looks_at_the_value_is_caught():
     pair = mirrored_pair(truncated_laplace(0.2, 2.0, 1.0, steps=16), 0.0)
 
     def answer(x):
-        query = pair[x > 0] if toss((True, False)) else toss(pair)
+        query = pair[x > 0] if secrets.randbits(1) else toss(pair)
         return query is pair[0], query.privatize(x).value
 
     assert epsilon_lower_bound(answer, *ENDS) > 1.0

@@ -14,6 +14,7 @@ import pytest
 
 import confidp
 from confidp import GDP, Ledger
+from confidp.central.resampling import IndexSets, MultiplicityExceeded
 
 COMMAND = Path(sys.executable).with_name("confidp")
 CANARY = "canary-90210"
@@ -390,7 +391,10 @@ def test_a_plot_is_a_picture_of_the_kind_its_name_says(interval, folder, name, m
 
 
 def test_a_plot_of_no_result_is_drawn_too(interval, folder, monkeypatch):
-    monkeypatch.setattr("confidp.central.resampling.multiplicity", lambda indices: 10**9)
+    def exceeded(sets, largest):
+        raise MultiplicityExceeded
+
+    monkeypatch.setattr(IndexSets, "check", exceeded)
     code, out, err = interval("--plot", "p.png", *WITH_REPLACEMENT)
     assert (code, err) == (0, "")
     assert "no result" in out

@@ -217,7 +217,7 @@ BAD = [
     ([*QUICK, "--plot", "p.exe"], "--plot must end in"),
     ([*QUICK, "--plot", "nowhere/p.png"], "--plot must be in a folder"),
     ([*NORMAL, "--data", "none.csv", "--column", "x"], "file 'none.csv' doesn't exist"),
-    ([*NORMAL, "--data", "t.csv", "--column", "y"], "column 'y' is not in t.csv"),
+    ([*NORMAL, "--data", "t.csv", "--column", "y"], "column 'y' is not in the first line of t.csv"),
     ([*NORMAL, "--data", "t.csv", "--column", "text"], "data have missing"),
     ([*NORMAL, "--data", "t.parquet", "--column", "text"], "must be numbers"),
     ([*NORMAL, "--data", "holes.csv", "--column", "x"], "data have missing"),
