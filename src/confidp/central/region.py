@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from confidp.errors import InvalidArgument, choice, level, real
 from confidp.privacy.guarantees import GDP
 
+ALTERNATIVES = ("two-sided", "less", "greater")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceRegion:
@@ -229,7 +231,7 @@ class ConfidenceRegion:
                 statistic=dict(fields["statistic"]),
                 assumes=tuple(fields["assumes"]),
                 public=dict(fields["public"]),
-                alternative=choice("alternative", fields["alternative"], _ALTERNATIVES),
+                alternative=choice("alternative", fields["alternative"], ALTERNATIVES),
                 box=None if box is None else tuple(map(_side, box)),
                 ellipsoid=None if rows is None else tuple(tuple(map(_number, r)) for r in rows),
             )
@@ -238,9 +240,6 @@ class ConfidenceRegion:
         except Exception:  # whatever a value's type raises
             pass
         raise InvalidArgument("fields must be what ConfidenceRegion.to_dict returns")
-
-
-_ALTERNATIVES = ("two-sided", "less", "greater")
 
 
 def _makes_sense(region: ConfidenceRegion) -> bool:

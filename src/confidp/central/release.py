@@ -15,7 +15,7 @@ from confidp.central.methods.method import Method, Plan, Request
 from confidp.central.methods.private_sandwich import PrivateSandwich
 from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.methods.rank_inversion import RankInversion
-from confidp.central.region import ConfidenceRegion
+from confidp.central.region import ALTERNATIVES, ConfidenceRegion
 from confidp.central.statistics.m_estimator import Linearisable
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.quantile import Quantile
@@ -27,7 +27,6 @@ from confidp.privacy.ledger import Ledger
 from confidp.randomness import Randomness, Seed
 
 MOST_RESAMPLES = 1_000_000  # more would take days, after the charge
-ALTERNATIVES = ("two-sided", "less", "greater")
 _ONE_ROW = "one row is one person, and rows are independent draws from the population"
 
 

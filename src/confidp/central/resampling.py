@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw
 
-from confidp.errors import InvalidArgument, integer, real
+from confidp.errors import InvalidArgument, choice, integer, real
 
 Indices = NDArray[np.int64]
 
@@ -133,15 +133,16 @@ def multiplicity_bound(n: int, m: int, n_resamples: int, failure_probability: fl
     return min(m, math.ceil(log_pairs / float(lambertw(argument).real)))
 
 
-def check_settings(sampling: str, resample_size: int | None, rho: float | None) -> Sampling:
-    """Return the sampling, or raise if a setting is out of range whatever n is."""
-    if sampling not in tuple(Sampling):
-        raise InvalidArgument(f"sampling must be one of {', '.join(Sampling)}, not {sampling!r}")
-    if resample_size is not None:
-        integer("resample_size", resample_size, least=1)
+def check_settings(
+    sampling: str, resample_size: int | None, rho: float | None
+) -> tuple[Sampling, int | None]:
+    """Return the sampling and m as a plain int, or raise if a setting is out of range for any n."""
+    checked = Sampling(choice("sampling", sampling, tuple(Sampling)))
+    if resample_size is not None:  # as it came, a NumPy integer would overflow
+        resample_size = integer("resample_size", resample_size, least=1)
     if rho is not None:
         real("failure_probability", rho, "in (0, 1)", lambda x: 0 < x < 1)
-    return Sampling(sampling)
+    return checked, resample_size
 
 
 @dataclass(frozen=True, slots=True)

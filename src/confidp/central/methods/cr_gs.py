@@ -88,11 +88,10 @@ class CRGS:
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        checked = check_settings(self.sampling, self.resample_size, self.failure_probability)
-        object.__setattr__(self, "sampling", checked)
+        sampling, size = check_settings(self.sampling, self.resample_size, self.failure_probability)
+        object.__setattr__(self, "sampling", sampling)
+        object.__setattr__(self, "resample_size", size)
         choice("calibration", self.calibration, ("noise-aware", "published"))
-        if self.resample_size is not None:  # a NumPy integer would overflow
-            object.__setattr__(self, "resample_size", int(self.resample_size))
 
     @property
     def uses_delta(self) -> bool:

@@ -87,10 +87,9 @@ class CRSS:
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        checked = check_settings(self.sampling, self.resample_size, self.failure_probability)
-        object.__setattr__(self, "sampling", checked)
-        if self.resample_size is not None:  # a NumPy integer would overflow
-            object.__setattr__(self, "resample_size", int(self.resample_size))
+        sampling, size = check_settings(self.sampling, self.resample_size, self.failure_probability)
+        object.__setattr__(self, "sampling", sampling)
+        object.__setattr__(self, "resample_size", size)
         if self.beta is not None:
             beta = real("beta", self.beta, "in (0, 100]", lambda x: 0 < x <= 100)
             object.__setattr__(self, "beta", beta)
