@@ -96,8 +96,8 @@ def problem(door: Door, spoilt: dict[str, Any], paper: Counted | None = None) ->
     """Call a door and return what is wrong with how it answers, or None."""
     if paper is not None:
         paper.charges = 0
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SLOW_SECONDS)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SLOW_SECONDS)
     try:
         door.call(**{**door.arguments, **spoilt})
     except ConfidpError as error:
@@ -112,7 +112,7 @@ def problem(door: Door, spoilt: dict[str, Any], paper: Counted | None = None) ->
             return "hangs"
         return f"charged, then {type(error).__name__}" if charged else BEFORE
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
