@@ -265,7 +265,7 @@ def collected(kind: Any, report: Any = None) -> Callable[..., Any]:
 
 
 def mechanism(kind: Any, knots: Any) -> Callable[..., Any]:
-    return lambda knots=knots, **arguments: kind(**arguments).query(knots)
+    return lambda knots=knots, **arguments: kind(**arguments).queries(knots)
 
 
 def criterion(kind: Any) -> Callable[..., Any]:

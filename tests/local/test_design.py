@@ -208,7 +208,7 @@ def test_cuts_stay_apart_where_the_spread_is_below_a_floats_resolution():
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("cells", [2, 3, 8])
 def test_gaussian_response_is_proved_and_not_wasteful(mu, cells):
-    channel = GaussianResponse(cells, mu).query(tuple(range(cells - 1))).channel
+    channel = GaussianResponse(cells, mu).queries(tuple(range(cells - 1)))[0].channel
     assert channel.satisfies_gdp(mu)
     assert not channel.satisfies_gdp(mu * (1 - 1e-6))
     assert response_epsilon(mu, 2) == pytest.approx(
@@ -222,7 +222,7 @@ def test_gaussian_response_is_proved_and_not_wasteful(mu, cells):
 )
 def test_what_is_designed_is_what_is_asked(mechanism):
     knots = (-1.5, 2.0)
-    query, (cuts, matrix) = mechanism.query(knots), mechanism.build(knots)
+    (query,), (cuts, matrix) = mechanism.queries(knots), mechanism.build(knots)
     assert query.cuts == pytest.approx(tuple(cuts))
     assert np.array(query.channel.weights) / 2**32 == pytest.approx(matrix, abs=1e-9)
 

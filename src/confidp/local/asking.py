@@ -61,13 +61,15 @@ def query_at(
 ) -> Query:
     """Return the query that is best at θ, on the family's public grid of cut points.
 
-    Of a mirrored pair it is one of the two, by a coin from `rng`: the coin is public, so it needs
-    no secret randomness.
+    Of a mirrored pair it is one of the two, by a coin from `rng`.
     """
     knots = tuple(place_best(population, theta, mechanism, criterion).tolist())
-    if isinstance(mechanism, Mirrored):
-        return mechanism.pair(knots)[rng.integers(2)]
-    return mechanism.query(knots)
+    return by_coin(mechanism.queries(knots), rng)
+
+
+def by_coin(queries: tuple[Query, ...], rng: np.random.Generator) -> Query:
+    """Return one of the queries. The coin is public, so it needs no secret randomness."""
+    return queries[rng.integers(len(queries))] if len(queries) > 1 else queries[0]
 
 
 def next_query(

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,20 +29,25 @@ _STENCIL = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of six
 _STEP = 1e-3  # relative: truncation 1e-18 against rounding 1e-13
 
 
+@cache
+def _prior_fields(family: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(family) if field.type in ("Prior", Prior))
+
+
 class Population(ABC):
     """A one-dimensional family with a prior; the parameter vector θ is a row of N × d arrays."""
 
     __slots__ = ()
 
     @property
-    @abstractmethod
     def parameters(self) -> tuple[str, ...]:
-        """The names of θ's coordinates."""
+        """The names of θ's coordinates: by default the settings that are priors, in order."""
+        return _prior_fields(type(self))
 
     @property
-    @abstractmethod
     def priors(self) -> tuple[Prior, ...]:
         """One prior for each parameter."""
+        return tuple(getattr(self, name) for name in self.parameters)
 
     @abstractmethod
     def tails(self, theta: Array, cuts: Array) -> tuple[Array, Array]:

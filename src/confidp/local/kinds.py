@@ -54,8 +54,8 @@ class Mechanism(Hashable, Protocol):
     def build(self, knots: tuple[float, ...]) -> tuple[Array, Array]:
         """Return cut points and the matrix of probabilities, fast: a search calls it often."""
 
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query to be asked, its privacy checked."""
+    def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
+        """Return the query to be asked, its privacy checked; of several a fair coin chooses one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class Response:
         """Return cut points and matrix."""
         return np.array(knots), _matrix(self)
 
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query."""
-        return Query(knots, _channel(self), epsilon=self.epsilon)
+    def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
+        """Return the one query."""
+        return (Query(knots, _channel(self), epsilon=self.epsilon),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class GaussianResponse:
 
     Examples
     --------
-    >>> GaussianResponse(2, 1.0).query((0.0,))
-    Query(id='...', cells=2, outputs=2, epsilon=None, mu=1.0)
+    >>> GaussianResponse(2, 1.0).queries((0.0,))
+    (Query(id='...', cells=2, outputs=2, epsilon=None, mu=1.0),)
     """
 
     cells: int
@@ -110,9 +110,9 @@ class GaussianResponse:
         """Return cut points and matrix."""
         return np.array(knots), _matrix(self)
 
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query, whose weights `Query` proves to be μ-GDP."""
-        return Query(knots, _channel(self), mu=self.mu)
+    def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
+        """Return the one query, whose weights `Query` proves to be μ-GDP."""
+        return (Query(knots, _channel(self), mu=self.mu),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ class TruncatedLaplace:
         """Return cut points and matrix."""
         return _grid(knots, self.steps), _matrix(self)
 
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query."""
+    def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
+        """Return the one query."""
         channel = _channel(self)  # refuses too many steps, before they are laid out
-        return Query(tuple(_grid(knots, self.steps).tolist()), channel, epsilon=self.epsilon)
+        return (Query(tuple(_grid(knots, self.steps).tolist()), channel, epsilon=self.epsilon),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,10 @@ class TruncatedGaussian:
         """Return cut points and matrix."""
         return _grid(knots, self.steps), _matrix(self)
 
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return the query."""
+    def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
+        """Return the one query."""
         channel = _channel(self)  # refuses too many steps, before they are laid out
-        return Query(tuple(_grid(knots, self.steps).tolist()), channel, mu=self.mu)
+        return (Query(tuple(_grid(knots, self.steps).tolist()), channel, mu=self.mu),)
 
 
 def _grid(knots: tuple[float, ...], steps: int) -> Array:

@@ -32,6 +32,10 @@ class LocationScale(Population):
 
     __slots__ = ()
 
+    def __post_init__(self) -> None:
+        """Check that the scale's prior has positive values alone."""
+        needs_positive(self.parameters[1], self.priors[1])
+
     @abstractmethod
     def _cdf(self, z: Array) -> Array: ...
 
@@ -103,20 +107,6 @@ class Normal(LocationScale):
     mu: Prior = ANYWHERE
     sigma: Prior = PAPERS_SCALE
 
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        needs_positive("sigma", self.sigma)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Mean and standard deviation."""
-        return ("mu", "sigma")
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """One prior for each parameter."""
-        return (self.mu, self.sigma)
-
     def _cdf(self, z: Array) -> Array:
         return np.asarray(special.ndtr(z))
 
@@ -141,17 +131,7 @@ class StudentT(LocationScale):
     def __post_init__(self) -> None:
         """Check the settings."""
         keep(self, df=above_zero("df", self.df))
-        needs_positive("scale", self.scale)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Location and scale."""
-        return ("location", "scale")
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """One prior for each parameter."""
-        return (self.location, self.scale)
+        LocationScale.__post_init__(self)
 
     def _cdf(self, z: Array) -> Array:
         return np.asarray(special.stdtr(self.df, z))
@@ -170,20 +150,6 @@ class Logistic(LocationScale):
     location: Prior = ANYWHERE
     scale: Prior = PAPERS_SCALE
 
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        needs_positive("scale", self.scale)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Location and scale."""
-        return ("location", "scale")
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """One prior for each parameter."""
-        return (self.location, self.scale)
-
     def _cdf(self, z: Array) -> Array:
         return np.asarray(special.expit(z))
 
@@ -197,20 +163,6 @@ class Laplace(LocationScale):
 
     location: Prior = ANYWHERE
     scale: Prior = PAPERS_SCALE
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        needs_positive("scale", self.scale)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Location and scale."""
-        return ("location", "scale")
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """One prior for each parameter."""
-        return (self.location, self.scale)
 
     def _cdf(self, z: Array) -> Array:
         tail = 0.5 * np.exp(-np.abs(z))
@@ -226,20 +178,6 @@ class LogNormal(LocationScale):
 
     mu: Prior = _ANY_LOGARITHM
     sigma: Prior = PAPERS_SCALE
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        needs_positive("sigma", self.sigma)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Mean and standard deviation of the logarithm."""
-        return ("mu", "sigma")
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """One prior for each parameter."""
-        return (self.mu, self.sigma)
 
     @property
     def positive(self) -> bool:

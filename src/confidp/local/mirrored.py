@@ -44,7 +44,7 @@ class Mirrored:
     >>> best = best_knots(Normal(), (0.0, 1.0), pair)
     >>> round(best.loss, 1), round(best_knots(Normal(), (0.0, 1.0), pair.mechanism).loss, 1)
     (41.6, 170.3)
-    >>> [query.cell(50.0) for query in pair.pair((50.0, 52.0, 54.0))]
+    >>> [query.cell(50.0) for query in pair.queries((50.0, 52.0, 54.0))]
     [0, 32]
     """
 
@@ -72,10 +72,7 @@ class Mirrored:
         both = np.hstack([above, above[::-1, ::-1]]) / 2
         return np.concatenate([2 * knots[0] - cuts[::-1], cuts]), both
 
-    def pair(self, knots: tuple[float, ...]) -> tuple[Query, Query]:
+    def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
         """Return the two queries, each with its proof; a fair coin chooses."""
-        return mechanisms.mirrored_pair(self.mechanism.query(knots[1:]), knots[0])
-
-    def query(self, knots: tuple[float, ...]) -> Query:
-        """Return one of the pair by a fair coin of the operating system."""
-        return mechanisms.toss(self.pair(knots))
+        (above,) = self.mechanism.queries(knots[1:])
+        return mechanisms.mirrored_pair(above, knots[0])

@@ -34,16 +34,6 @@ class Exponential(Population):
         needs_positive("scale", self.scale)
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """The mean."""
-        return ("scale",)
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """Its prior."""
-        return (self.scale,)
-
-    @property
     def positive(self) -> bool:
         """True."""
         return True
@@ -88,16 +78,6 @@ class Gamma(Population):
         """Check the settings."""
         needs_positive("shape", self.shape)
         needs_positive("scale", self.scale)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Shape and scale."""
-        return ("shape", "scale")
-
-    @property
-    def priors(self) -> tuple[Prior, ...]:
-        """One prior for each parameter."""
-        return (self.shape, self.scale)
 
     @property
     def positive(self) -> bool:

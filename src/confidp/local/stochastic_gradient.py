@@ -37,6 +37,7 @@ from scipy import special, stats
 from confidp.errors import InvalidArgument, integer, level
 from confidp.local import state
 from confidp.local.asking import (
+    by_coin,
     chosen_criterion,
     chosen_mechanism,
     criterion_from_dict,
@@ -46,7 +47,6 @@ from confidp.local.asking import (
 )
 from confidp.local.design import Criterion, Design, Mechanism, fisher_information, place_best
 from confidp.local.inbox import Inbox
-from confidp.local.mirrored import Mirrored
 from confidp.local.population import Population, as_population, population_from_dict
 from confidp.local.query import Query, Report
 from confidp.randomness import Randomness, Seed
@@ -196,7 +196,7 @@ class StochasticGradient:
     def query(self) -> Query:
         """Return the query for the next person: the best one where the chain is."""
         _, queries = self._asked_here()
-        query = queries[self._rng.integers(len(queries))] if len(queries) > 1 else queries[0]
+        query = by_coin(queries, self._rng)
         if query.id not in self._known:
             self._known[query.id] = Design.of(query.cuts, query.channel.weights)
         return self._inbox.ask(query)
@@ -243,12 +243,8 @@ class StochasticGradient:
             placed = place_best(self._population, theta, mechanism, self._criterion)
             knots = tuple(placed.tolist())
             if knots not in self._built:
-                queries = (
-                    mechanism.pair(knots)
-                    if isinstance(mechanism, Mirrored)
-                    else (mechanism.query(knots),)
-                )
-                self._built[knots] = Design.of(*mechanism.build(knots)), queries
+                design = Design.of(*mechanism.build(knots))
+                self._built[knots] = design, mechanism.queries(knots)
             self._here = self._built[knots]
         return self._here
 
