@@ -12,7 +12,6 @@ here is private data.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import zlib
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from coverage_atlas import means
+from rows import append, finished
 from scipy import stats
 
 import confidp as cdp
@@ -87,22 +87,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-sets", type=int, default=400)
     data_sets = parser.parse_args().data_sets
-    done: set[tuple[str, str, str]] = set()
-    if RESULTS.exists():
-        with RESULTS.open() as lines:
-            rows = csv.DictReader(lines)
-            done = {(row["population"], row["method"], row["data_sets"]) for row in rows}
+    done = finished(RESULTS, ("population", "method", "data_sets"))
     for method in METHODS:
         for name in POPULATIONS:
             if (name, method, str(data_sets)) in done:
                 continue
             row = run(name, method, data_sets)
-            new = not RESULTS.exists()
-            with RESULTS.open("a", newline="") as out:
-                writer = csv.DictWriter(out, list(row), lineterminator="\n")
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+            append(RESULTS, row)
             print(
                 "{population:16} {method:40} covers {coverage}, width {width_over_normal}".format(
                     **row

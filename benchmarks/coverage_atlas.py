@@ -15,7 +15,6 @@ is seeded: nothing here is private data. `atlas_page.py` draws it.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import sys
 import zlib
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rows import append, finished
 from scipy import stats
 
 import confidp as cdp
@@ -276,10 +276,7 @@ def main() -> None:
     parser.add_argument("--data-sets", type=int, default=2000)
     options = parser.parse_args()
     columns = ("statistic", "population", "n", "mu", "level", "method", "data_sets")
-    done: set[tuple[str, ...]] = set()
-    if RESULTS.exists():
-        with RESULTS.open() as lines:
-            done = {tuple(row[c] for c in columns) for row in csv.DictReader(lines)}
+    done = finished(RESULTS, columns)
     for statistic in options.statistic:
         cells = product(
             STUDIES[statistic](), options.n, options.mu, options.level, METHODS[statistic]
@@ -289,12 +286,7 @@ def main() -> None:
             if tuple(map(str, key)) in done:
                 continue
             row = run_cell(statistic, name, n, mu, level, method, options.data_sets)
-            new = not RESULTS.exists()
-            with RESULTS.open("a", newline="") as out:
-                writer = csv.DictWriter(out, list(row), lineterminator="\n")
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+            append(RESULTS, row)
             print(
                 "{population:36} n={n:<5} mu={mu:<5} {method}: coverage {coverage} (non-private "
                 "{reference_coverage}), width over it {width_over_reference}".format(**row),

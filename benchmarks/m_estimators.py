@@ -18,7 +18,6 @@ to m_estimators.csv and skipped by the next run. Noise is seeded: nothing here i
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import sys
 from functools import lru_cache
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rows import append, finished
 from scipy import integrate, optimize, special, stats
 
 import confidp as cdp
@@ -149,20 +149,12 @@ def main() -> None:
     parser.add_argument("--reference-sets", type=int, default=20)
     options = parser.parse_args()
     columns = ("method", "dimension", "n", "mu", "data_sets")
-    done: set[tuple[str, ...]] = set()
-    if RESULTS.exists():
-        with RESULTS.open() as lines:
-            done = {tuple(row[c] for c in columns) for row in csv.DictReader(lines)}
+    done = finished(RESULTS, columns)
     for d, n, mu, method in product(options.dimension, options.n, options.mu, options.method):
         if tuple(map(str, (method, d, n, mu, options.data_sets))) in done:
             continue
         row = run_cell(method, d, n, mu, options.data_sets, options.reference_sets)
-        new = not RESULTS.exists()
-        with RESULTS.open("a", newline="") as out:
-            writer = csv.DictWriter(out, list(row), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
+        append(RESULTS, row)
         print(
             "{method:10} d={dimension} n={n:<5} mu={mu:<5} coverage {coverage}, width over "
             "non-private {width_over_reference}".format(**row),

@@ -14,7 +14,6 @@ nothing here is private data.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import sys
 import zlib
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rows import append, finished
 from scipy import stats
 
 import confidp as cdp
@@ -171,15 +171,10 @@ def row_of(
     }
 
 
-def append(rows: list[dict[str, Any]]) -> None:
-    """Add finished cells."""
-    new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as out:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
+def keep(rows: list[dict[str, Any]]) -> None:
+    """Add finished cells to the table, and say so."""
     for row in rows:
+        append(RESULTS, row)
         print(
             "{study:7} n={n:<6} shift={shift:<6} mu={mu:<4} {method:18} coverage {coverage} "
             "(non-private {reference_coverage}), width over it {width_over_reference}".format(
@@ -189,16 +184,10 @@ def append(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def finished() -> set[tuple[str, int, float, float, str, int]]:
-    """Return the keys of the cells in the table."""
-    if not RESULTS.exists():
-        return set()
-    with RESULTS.open() as lines:
-        return {
-            (r["study"], int(r["n"]), float(r["shift"]), float(r["mu"]), r["method"],
-             int(r["data_sets"]))
-            for r in csv.DictReader(lines)
-        }  # fmt: skip
+def has(study: str, n: int, shift: float, mu: float, method: str, data_sets: int) -> bool:
+    """Whether the table has that cell."""
+    columns = ("study", "n", "shift", "mu", "method", "data_sets")
+    return tuple(map(str, (study, n, shift, mu, method, data_sets))) in finished(RESULTS, columns)
 
 
 def main() -> None:
@@ -211,12 +200,12 @@ def main() -> None:
     if "kernel" in options.study:
         budgets, cells = [1.0, 8.0], [(n, 0.0) for n in SIZES] + [(SIZES[0], 0.025)]
         for n, shift in cells:
-            done = ("kernel", n, shift, budgets[-1], SQUARED_MEAN, options.data_sets) in finished()
+            done = has("kernel", n, shift, budgets[-1], SQUARED_MEAN, options.data_sets)
             if done or n not in options.n:
                 continue
             results = run_kernel(n, shift, budgets, options.data_sets)
             usual = results["non-private"]
-            append(
+            keep(
                 [
                     row_of("kernel", n, shift, mu, m, results[f"{m} {mu:g}"], usual)
                     for m, mu in product((HALF_CENTRED, SQUARED_MEAN), budgets)
@@ -225,10 +214,10 @@ def main() -> None:
     if "median" in options.study:
         for mu, method in product((8.0, 1.0, 0.5), MEDIAN_METHODS):
             n = SIZES[0]
-            if ("median", n, 0.0, mu, method, options.data_sets) in finished():
+            if has("median", n, 0.0, mu, method, options.data_sets):
                 continue
             results = run_median(n, mu, method, options.data_sets)
-            append([row_of("median", n, 0.0, mu, method, results[method], results["non-private"])])
+            keep([row_of("median", n, 0.0, mu, method, results[method], results["non-private"])])
 
 
 if __name__ == "__main__":

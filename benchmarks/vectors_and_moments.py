@@ -14,7 +14,6 @@ slow, gets a sixth of the data sets. Noise is seeded: nothing here is private da
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import sys
 import zlib
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 from coverage_atlas import SEED, Population, clipped_lognormal, lognormal, means
 from numpy.typing import NDArray
+from rows import append, finished
 from scipy import stats
 from scipy.special import gammaln
 
@@ -293,20 +293,12 @@ def main() -> None:
     parser.add_argument("--data-sets", type=int, default=300)
     options = parser.parse_args()
     columns = ("study", "population", "n", "mu", "method", "data_sets")
-    done: set[tuple[str, ...]] = set()
-    if RESULTS.exists():
-        with RESULTS.open() as lines:
-            done = {tuple(row[c] for c in columns) for row in csv.DictReader(lines)}
+    done = finished(RESULTS, columns)
     for cell in cells(options.study, options.n, options.data_sets):
         if tuple(map(str, cell)) in done:
             continue
         row = run_cell(*cell)
-        new = not RESULTS.exists()
-        with RESULTS.open("a", newline="") as out:
-            writer = csv.DictWriter(out, list(row), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
+        append(RESULTS, row)
         print(
             "{population:28} n={n:<5} mu={mu:<4} {method:16}: coverage {coverage}, width {width}, "
             "over non-private {width_over_reference} (size {size_over_reference})".format(**row),
