@@ -22,9 +22,12 @@ from audit import (
     test_blbquant,
     test_cr_gs,
     test_cr_ss,
+    test_delta_method,
+    test_half_centred,
     test_linearised,
     test_local,
     test_private_variance,
+    test_rank_inversion,
 )
 from confidp import Median
 
@@ -42,7 +45,14 @@ class Audit:
 
 def audits(times: int) -> Iterator[Audit]:
     """Set every module's number of runs and yield its attacks."""
-    for module in (test_cr_gs, test_private_variance, test_linearised):
+    for module in (
+        test_cr_gs,
+        test_delta_method,
+        test_half_centred,
+        test_linearised,
+        test_private_variance,
+        test_rank_inversion,
+    ):
         module.RUNS *= times
     test_local.DRAWS *= times
 
@@ -76,6 +86,23 @@ def audits(times: int) -> Iterator[Audit]:
             test_private_variance.plan_for(2.0, columns=2, shape="ellipsoid"), columns=2
         ),
     )  # fmt: skip
+    yield Audit(
+        "rank inversion, every answer", test_rank_inversion.MU, "μ", test_rank_inversion.leak
+    )
+    yield Audit(
+        "half-centred", test_half_centred.MU + test_half_centred.SLACK, "μ", test_half_centred.leak
+    )
+    for statistic in (
+        test_delta_method.SPREAD,
+        test_delta_method.RATIO,
+        test_delta_method.CORRELATION,
+    ):
+        name = f"delta method, {statistic.describe()['statistic']}"
+        plan = test_delta_method.plan_for(statistic)
+        yield Audit(
+            name, test_delta_method.MU, "μ",
+            lambda p=plan, s=statistic: test_delta_method.leak(p, s),
+        )  # fmt: skip
     sandwich, linear = test_linearised.sandwich(), test_linearised.linearised()
     rows = test_linearised.UP, test_linearised.DOWN
     yield Audit(
