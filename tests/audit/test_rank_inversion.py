@@ -12,7 +12,8 @@ from audit.harness import mu_lower_bound
 from confidp import Median
 from confidp.central.methods.method import Request
 from confidp.central.methods.rank_inversion import RankInversion
-from confidp.central.methods.rank_search import Sketch, search
+from confidp.central.methods.rank_search import search
+from confidp.central.methods.rank_sketch import Sketch
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
 

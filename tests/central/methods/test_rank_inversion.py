@@ -15,7 +15,8 @@ from scipy.stats import binomtest
 from confidp import GDP, Mean, Median, Quantile, RankInversion, confidence_region
 from confidp.central.methods.method import Request
 from confidp.central.methods.rank_inversion import RankInversionPlan
-from confidp.central.methods.rank_search import Sketch, search
+from confidp.central.methods.rank_search import search
+from confidp.central.methods.rank_sketch import Sketch
 from confidp.errors import InvalidArgument, InvalidType
 from confidp.privacy.noise import GaussianMechanism, lattice_delta
 from confidp.randomness import Randomness
@@ -52,7 +53,7 @@ def test_no_search_asks_more_often_than_it_is_charged_for():
             sketch = Sketch.blank(300, plan.statistic.grid.cells + 1)
             wild = lambda x, rng=rng: int(rng.integers(301))  # noqa: E731
             search(wild, asks, end.threshold, sketch, Randomness.of(seed))
-            assert all(asked[a.mechanism.scale] <= allowed for a, allowed in by_scale(end.asks))
+            assert all(asked[a.noise] <= allowed for a, allowed in by_scale(end.asks))
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ def by_scale(asks):
     """Each ask, and how many are allowed at its scale in all."""
     allowed = Counter()
     for ask in asks:
-        allowed[ask.mechanism.scale] += ask.count
-    return [(ask, allowed[ask.mechanism.scale]) for ask in asks]
+        allowed[ask.noise] += ask.count
+    return [(ask, allowed[ask.noise]) for ask in asks]
 
 
 @pytest.mark.parametrize(("n", "q"), [(30, 0.5), (100, 0.9), (500, 0.1), (50, 0.01)])
@@ -90,7 +91,7 @@ def test_the_threshold_keeps_the_chance_of_a_wrong_end_at_its_share_of_alpha(
     counts = np.arange(n + 1)
     safe = np.ones(n + 1)
     for ask in end.asks:
-        standing = (counts - end.threshold) / ask.mechanism.scale + ask.margin
+        standing = (counts - end.threshold) / ask.noise + ask.margin
         safe *= stats.norm.cdf(standing) ** ask.count
     missed = 1 - (stats.binom.pmf(counts, n, q) * safe).sum()
     assert 0.999 * miss < missed <= miss
@@ -102,8 +103,8 @@ def test_a_point_is_believed_by_the_margin_of_its_scale_only():
     for ask in end.asks:
         # An exact count a hair over what is believed never moves the end, a hair under does.
         for shift, moved in ((1e-6, False), (-1e-6, True)):
-            fixed = end.threshold - ask.margin * ask.mechanism.scale + shift
-            alone = (replace(ask, mechanism=Saying(fixed, ask.mechanism.scale)),)
+            fixed = end.threshold - ask.margin * ask.noise + shift
+            alone = (replace(ask, mechanism=Saying(fixed, ask.noise)),)
             sketch = Sketch.blank(400, plan.statistic.grid.cells + 1)
             low, _ = search(lambda x: x, alone, end.threshold, sketch, Randomness.of(1))
             assert (low > 0) == moved

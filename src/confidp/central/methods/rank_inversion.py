@@ -22,7 +22,8 @@ from confidp.central.methods.method import (
     box_around,
     unsuitable,
 )
-from confidp.central.methods.rank_search import Ask, Sketch, choose_asks, search, threshold
+from confidp.central.methods.rank_search import Ask, choose_asks, search, threshold
+from confidp.central.methods.rank_sketch import Sketch
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.privacy.guarantees import GDP, float_up
@@ -46,7 +47,8 @@ class RankInversion:
     Notes
     -----
     **How it asks.** First coarsely, by bisection; then at finer and finer scales, each time where
-    the answers so far promise the largest rise of the end (``rank_search.py``).
+    the answers so far promise the largest rise of the end (``rank_search.py``), by whichever of two
+    models of the counts has foretold them better (``rank_sketch.py``).
 
     **Privacy.** A count has sensitivity 1, so at noise scale σ it is 1/σ-GDP. What is asked next
     depends on earlier answers, but with e ends Σ 1/σ² never exceeds μ²/e at any of them: the
@@ -54,7 +56,7 @@ class RankInversion:
     lattice's δ₀. Counts are integers: there is no float error.
 
     **Coverage**, at least 1 − α for all quantiles at once, exactly. Let asks at scale σ_k number at
-    most c_k, and be believed to be under t at t − a_k σ_k (a is 0 at the finest, 2 to 4 at others).
+    most c_k, and be believed to be under t at t − a_k σ_k (a is 0 at the finest, 2 to 5 at others).
     A lower end lies above θ only if some ask at a point above θ was believed:
     #{X < x} + σ_k Z ≤ t − a_k σ_k, hence N + σ_k Z ≤ t − a_k σ_k. Points are chosen by earlier
     answers, but each Z is fresh, so the probability is at most that of this for some of c_k
@@ -146,7 +148,7 @@ class RankInversionPlan:
         """n, and the scales of noise on counts, for each end from coarse to fine."""
         return {
             "n": self.request.n,
-            "count_noise": [[ask.mechanism.scale for ask in end.asks] for end in self.ends],
+            "count_noise": [[ask.noise for ask in end.asks] for end in self.ends],
             "counts_noise": True,
         }
 

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 from scipy.stats import binom
 
+from confidp.central.methods.rank_sketch import Line, Model, Sketch
 from confidp.privacy.guarantees import sqrt_down
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
@@ -32,6 +31,11 @@ class Ask:
     mechanism: GaussianMechanism
     count: int
     margin: float
+    noise: float = field(init=False)  # the scale
+
+    def __post_init__(self) -> None:
+        """Keep the scale, which is exact arithmetic to work out."""
+        object.__setattr__(self, "noise", self.mechanism.scale)
 
 
 # The last scales as multiples of the finest, how often each is asked, and the margin. Found by a
@@ -40,10 +44,10 @@ _LAST = (
     (1.0, 2, 0.0), (1.0, 1, 0.3), (1.0, 1, 0.8), (1.4, 1, 1.5),
     (2.0, 1, 2.0), (2.8, 1, 2.5), (4.0, 2, 3.0),
 )  # fmt: skip
-_RATIO, _ASKS, _MARGIN = 2.0, 3, 4.0  # of the scales before those
+_RATIO, _ASKS, _MARGIN = 2.0, 3, 5.0  # of the scales before those: to learn by, so no gambling
 _CLEAR = 2.0  # standard deviations from the threshold at which a bisection takes its side
 _TEACHES = 0.5  # a count is worth asking if what is known is vaguer than half its scale
-_LEAST_CHANCE = 0.25  # of being believed: no gambling on far points
+_SURPRISE = 100.0  # squared standard deviations, at most, that one answer counts for
 _COARSE_SHARE = 0.25  # of the budget, at most, for the coarsest scale
 
 
@@ -100,79 +104,15 @@ def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
     def missed(t: float) -> float:
         log_safe = np.zeros(len(counts))
         for ask in asks:
-            log_safe += ask.count * log_ndtr((counts - t) / ask.mechanism.scale + ask.margin)
+            log_safe += ask.count * log_ndtr((counts - t) / ask.noise + ask.margin)
         return left_out + float(-(weights * np.expm1(log_safe)).sum())
 
-    widest = max(ask.mechanism.scale for ask in asks)
+    widest = max(ask.noise for ask in asks)
     low, high = -60.0 * widest - n, float(n)
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if missed(middle) <= miss else (low, middle)
     return low - 2.0**-20 - 1e-9 * n  # for the lattice's rounding of noise, and floats
-
-
-@dataclass(frozen=True, slots=True)
-class Sketch:
-    """What the answers so far say of the counts C(x) = #{X < x}: post-processing, so public.
-
-    Points in order, each with an estimate of its count and that estimate's variance; between them
-    counts are taken to rise evenly, more or less.
-    """
-
-    n: int
-    points: tuple[tuple[int, float, float], ...]
-
-    @classmethod
-    def blank(cls, n: int, top: int) -> Sketch:
-        """Return what is known beforehand: C(0) = 0 and C(top) = n."""
-        return cls(n, ((0, 0.0, 0.0), (top, float(n), 0.0)))
-
-    def reflected(self) -> Sketch:
-        """Return the same of top − X, whose records below x are those of X at or above top − x."""
-        top = self.points[-1][0]
-        turned = ((top - x, self.n - count, var) for x, count, var in reversed(self.points))
-        return Sketch(self.n, tuple(turned))
-
-    def expect(self, x: float) -> tuple[float, float]:
-        """Return the expected C(x) and its variance."""
-        i = bisect_right(self.points, x, key=lambda point: point[0]) - 1
-        i = min(i, len(self.points) - 2)
-        (left, below, var), (right, above, other) = self.points[i : i + 2]
-        u = (x - left) / (right - left)
-        rise = max(above - below, 0.0)
-        return below + rise * u, (1 - u) ** 2 * var + u**2 * other + self.strays(rise, u)
-
-    def strays(self, rise: Any, u: Any) -> Any:
-        """Return the variance of C around the straight line, u of the way through a rise of D.
-
-        As a smooth curve it leaves the line by 1.5·√(D/n)·D·u(1 − u), more or less, and by chance
-        with variance D·u(1 − u), as a binomial does. Floats or arrays.
-        """
-        middle = u * (1 - u)
-        return rise * middle + (1.5 * rise * middle) ** 2 * rise / self.n
-
-    def learn(self, x: int, answer: float, noise: float) -> Sketch:
-        """Return the sketch after a noisy count: combined with what was expected at its point.
-
-        Vaguer points that can't be told apart from the new one are dropped: it holds what they
-        taught, and a slope between the two would be noise.
-        """
-        expected, var = self.expect(x)
-        gain = var / (var + noise**2)
-        count = min(max(expected + gain * (answer - expected), 0.0), float(self.n))
-        var *= noise**2 / (var + noise**2)
-        kept = [
-            (at, c, v)
-            for at, c, v in self.points
-            if at != x and (v <= var or (c - count) * (1 if at > x else -1) >= 3 * math.sqrt(v))
-        ]
-        return Sketch(self.n, tuple(sorted([*kept, (x, count, var)])))
-
-    def quantile(self, rank: float) -> float:
-        """Return the x at which the expected count reaches `rank`."""
-        at, counts, _ = zip(*self.points, strict=True)
-        rising = np.maximum.accumulate(counts)
-        return float(np.interp(rank, rising, at))
 
 
 def search(
@@ -185,26 +125,44 @@ def search(
     """Return the largest point believed to have at most t records below it, and what was learnt.
 
     `below` is the private count of records below a grid integer. At the coarsest scale it bisects;
-    from then on it asks where the expected rise of the end is largest: the chance of being
-    believed, times how far up. A scale that would teach little is passed over.
+    from then on it asks where the expected rise of the end is largest, by the model that has
+    foretold the answers better. A scale that would teach little is passed over.
     """
-    top = sketch.points[-1][0]
-    low, first, last = 0, 0, top  # the end so far, and the bisection's bracket
+    low, first, last = 0, 0, sketch.top  # the end so far, and the bisection's bracket
+    lead = 0.0  # of the line over the sketch: the logarithm of what they gave the answers
+    places: list[tuple[Model, int]]
     for k, ask in enumerate(asks):
-        noise = ask.mechanism.scale
         for _ in range(ask.count):
+            line, target = Line.through(sketch, t), t - ask.margin * ask.noise
             if k == 0:
                 first, last = _halve(sketch, first, last, t)
-            x = (first + last) // 2 if k == 0 else _most_promising(sketch, low, t, ask)
-            if not low < x < top or (k == 0 and x == first):
-                break
-            if ask.margin > 0 and sketch.expect(x)[1] < (_TEACHES * noise) ** 2:
+                places = [(sketch, (first + last) // 2)] if last - first > 1 else []
+            else:
+                models: list[Model] = [sketch] if line is None or lead < 0 else [line, sketch]
+                places = [(m, m.most_promising(low, target, ask.noise)) for m in models]
+            x = next((x for m, x in places if low < x < sketch.top and _teaches(m, x, ask)), None)
+            if x is None:
                 break
             (exact,) = ask.mechanism.release([Fraction(below(x))], randomness)
-            sketch = sketch.learn(x, float(exact), noise)
-            if exact <= t - ask.margin * noise:
+            answer = float(exact)
+            if line is not None:
+                lead += _likelihood(line, x, answer, ask) - _likelihood(sketch, x, answer, ask)
+            sketch = sketch.learn(x, answer, ask.noise)
+            if exact <= target:
                 low = x
     return low, sketch
+
+
+def _teaches(model: Model, x: int, ask: Ask) -> bool:
+    """Tell whether a count would teach something; one without a margin may move the end anyway."""
+    return ask.margin == 0 or model.expect(x)[1] >= (_TEACHES * ask.noise) ** 2
+
+
+def _likelihood(model: Model, x: int, answer: float, ask: Ask) -> float:
+    """Return the log-density that the model gives an answer, less a constant."""
+    expected, var = model.expect(x)
+    var += ask.noise**2
+    return -(math.log(var) + min((answer - expected) ** 2 / var, _SURPRISE)) / 2
 
 
 def _halve(sketch: Sketch, first: int, last: int, t: float) -> tuple[int, int]:
@@ -219,24 +177,3 @@ def _halve(sketch: Sketch, first: int, last: int, t: float) -> tuple[int, int]:
             break
         first, last = (middle, last) if expected < t else (first, middle)
     return first, last
-
-
-_FRACTIONS = np.linspace(0, 1, 34)[1:-1]
-
-
-def _most_promising(sketch: Sketch, low: int, t: float, ask: Ask) -> int:
-    """Return the point above `low` with the largest expected rise at that ask."""
-    at, counts, variances = np.array(sketch.points, dtype=np.float64).T
-    first = int(np.searchsorted(at, low, side="right")) - 1  # the segment that low lies in
-    left, right = at[first:-1, None], at[first + 1 :, None]
-    start = np.maximum(left, low)
-    x = start + (right - start) * _FRACTIONS
-    u = (x - left) / (right - left)
-    rise = np.maximum(np.diff(counts[first:]), 0.0)[:, None]
-    expected = counts[first:-1, None] + rise * u
-    var = (1 - u) ** 2 * variances[first:-1, None] + u**2 * variances[first + 1 :, None]
-    var += sketch.strays(rise, u)
-    noise = ask.mechanism.scale
-    chance = ndtr((t - ask.margin * noise - expected) / np.sqrt(var + noise**2))
-    chance[chance < min(_LEAST_CHANCE, chance.max())] = 0.0
-    return round(float(x.flat[int(np.argmax(chance * (x - low)))]))

@@ -1,0 +1,215 @@
+"""What noisy counts say of all counts: two models of the same answers, by which to ask on.
+
+`Sketch` takes the records between two answers to be spread evenly, more or less: right wherever it
+has looked closely, whatever the distribution. `Line` takes them to be spread evenly for a while
+around one count: far closer on smooth data, of which it averages all answers nearby, and wrong at
+gaps and atoms. `search` goes by the one that has foretold the answers better. Both are
+post-processing of private answers, so public; no guarantee depends on either.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+_LEAST_CHANCE = 0.25  # of being believed: no gambling on far points
+_OUTLIER = 3.0  # standard deviations at which a line ends
+_REACH = 3.0  # standard deviations over the count of interest to which a line is searched
+_FRACTIONS = np.linspace(0, 1, 34)[1:-1]
+
+Numbers = NDArray[np.float64]
+
+
+class Model(Protocol):
+    """What is expected of C(x) = #{X < x}."""
+
+    def expect(self, x: float) -> tuple[float, float]:
+        """Return the expected C(x) and its variance."""
+
+    def most_promising(self, low: int, target: float, noise: float) -> int:
+        """Return the point above `low` with the largest expected rise.
+
+        That is the chance that a count with that noise is `target` at most, times how far up.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """The answers so far, and what they say of the counts point by point.
+
+    `points` lie in order, each with an estimate of its count and that estimate's variance; between
+    them counts are taken to rise evenly, more or less. `answers` are points, noisy counts and
+    noise variances as they came.
+    """
+
+    n: int
+    points: tuple[tuple[int, float, float], ...]
+    answers: tuple[tuple[int, float, float], ...]
+
+    @classmethod
+    def blank(cls, n: int, top: int) -> Sketch:
+        """Return what is known beforehand: C(0) = 0 and C(top) = n."""
+        known = ((0, 0.0, 0.0), (top, float(n), 0.0))
+        return cls(n, known, known)
+
+    @property
+    def top(self) -> int:
+        """The last point, with all records below it."""
+        return self.points[-1][0]
+
+    def reflected(self) -> Sketch:
+        """Return the same of top − X, whose records below x are those of X at or above top − x."""
+        points, answers = (
+            tuple((self.top - x, self.n - count, var) for x, count, var in reversed(known))
+            for known in (self.points, self.answers)
+        )
+        return Sketch(self.n, points, answers)
+
+    def expect(self, x: float) -> tuple[float, float]:
+        """Return the expected C(x) and its variance."""
+        i = bisect_right(self.points, x, key=lambda point: point[0]) - 1
+        i = min(i, len(self.points) - 2)
+        (left, below, var), (right, above, other) = self.points[i : i + 2]
+        u = (x - left) / (right - left)
+        rise = max(above - below, 0.0)
+        return below + rise * u, (1 - u) ** 2 * var + u**2 * other + self._strays(rise, u)
+
+    def _strays(self, rise: Any, u: Any) -> Any:
+        """Return the variance of C around the straight line, u of the way through a rise of D.
+
+        As a smooth curve it leaves the line by 1.5·√(D/n)·D·u(1 − u), more or less, and by chance
+        with variance D·u(1 − u), as a binomial does. Floats or arrays.
+        """
+        middle = u * (1 - u)
+        return rise * middle + (1.5 * rise * middle) ** 2 * rise / self.n
+
+    def learn(self, x: int, answer: float, noise: float) -> Sketch:
+        """Return the sketch after a noisy count: combined with what was expected at its point.
+
+        Vaguer points that can't be told apart from the new one are dropped: it holds what they
+        taught, and a slope between the two would be noise.
+        """
+        expected, var = self.expect(x)
+        gain = var / (var + noise**2)
+        count = min(max(expected + gain * (answer - expected), 0.0), float(self.n))
+        var *= noise**2 / (var + noise**2)
+        kept = [
+            (at, c, v)
+            for at, c, v in self.points
+            if at != x and (v <= var or (c - count) * (1 if at > x else -1) >= 3 * math.sqrt(v))
+        ]
+        points = tuple(sorted([*kept, (x, count, var)]))
+        return Sketch(self.n, points, (*self.answers, (x, answer, noise**2)))
+
+    def quantile(self, rank: float) -> float:
+        """Return the x at which the expected count reaches `rank`."""
+        at, counts, _ = zip(*self.points, strict=True)
+        rising = np.maximum.accumulate(counts)
+        return float(np.interp(rank, rising, at))
+
+    def most_promising(self, low: int, target: float, noise: float) -> int:
+        """Return the point above `low` with the largest expected rise."""
+        at, counts, variances = np.array(self.points, dtype=np.float64).T
+        first = int(np.searchsorted(at, low, side="right")) - 1  # the segment that low lies in
+        left, right = at[first:-1, None], at[first + 1 :, None]
+        start = np.maximum(left, low)
+        x = start + (right - start) * _FRACTIONS
+        u = (x - left) / (right - left)
+        rise = np.maximum(np.diff(counts[first:]), 0.0)[:, None]
+        expected = counts[first:-1, None] + rise * u
+        var = (1 - u) ** 2 * variances[first:-1, None] + u**2 * variances[first + 1 :, None]
+        var += self._strays(rise, u)
+        return _best(x, low, expected, var + noise**2, target)
+
+
+def _best(x: Numbers, low: int, expected: Numbers, var: Numbers, target: float) -> int:
+    """Return the x with the largest chance of an answer of at most `target` times x − low."""
+    chance = ndtr((target - expected) / np.sqrt(var))
+    chance[chance < min(_LEAST_CHANCE, chance.max())] = 0.0
+    return round(float(x.flat[int(np.argmax(chance * (x - low)))]))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """C(x) ≈ t + a + b·(x − near) around the point at which C reaches t, by least squares.
+
+    D counts away from t a smooth C leaves its tangent by D·√(D/n), more or less, and by chance with
+    variance D: both are added to the variance of an answer there.
+    """
+
+    n: int
+    t: float
+    near: float
+    a: float
+    b: float
+    var_a: float
+    cov: float
+    var_b: float
+    left: float  # where answers no longer lie on the line
+    right: float
+
+    @classmethod
+    def through(cls, sketch: Sketch, t: float) -> Line | None:
+        """Return the line through the answers nearest to where the sketch reaches t.
+
+        Answers are taken from there outwards on either side, as far as they are no outliers to the
+        line through those before. None if it doesn't rise, or goes through fewer than three.
+        """
+        n, near = sketch.n, sketch.quantile(t)
+        left, right = -math.inf, math.inf
+        s = sx = sxx = sy = sxy = 0.0  # sums of weights, and of weights times x, x², y, xy
+        used = 0
+        for at, answer, noise_var in sorted(sketch.answers, key=lambda told: abs(told[0] - near)):
+            x, y = at - near, answer - t
+            if not left < x < right:
+                continue
+            var = noise_var + _leaves(abs(y), n) + 1e-9
+            spread = s * sxx - sx * sx
+            if used >= 2 and spread > 0:
+                gap = y - (sy * sxx - sxy * sx) / spread - (s * sxy - sx * sy) / spread * x
+                doubt = (sxx - 2 * x * sx + x * x * s) / spread
+                if gap**2 > _OUTLIER**2 * (var + doubt):
+                    left, right = (x, right) if x < 0 else (left, x)
+                    continue
+            s, sx, sxx = s + 1 / var, sx + x / var, sxx + x * x / var
+            sy, sxy = sy + y / var, sxy + x * y / var
+            used += 1
+        spread = s * sxx - sx * sx
+        if used < 3 or not spread > 0 or not s * sxy > sx * sy:
+            return None
+        a, b = (sy * sxx - sxy * sx) / spread, (s * sxy - sx * sy) / spread
+        return cls(n, t, near, a, b, sxx / spread, -sx / spread, s / spread, left, right)
+
+    def expect(self, x: float) -> tuple[float, float]:
+        """Return the expected C(x) and its variance."""
+        away, var = self._at(x - self.near)
+        return self.t + away, var
+
+    def _at(self, x: Any) -> Any:
+        """Return the expected count less t at near + x, and its variance. Floats or arrays."""
+        away = self.a + self.b * x
+        var = self.var_a + 2 * self.cov * x + self.var_b * x * x
+        return away, var + _leaves(abs(away), self.n)
+
+    def most_promising(self, low: int, target: float, noise: float) -> int:
+        """Return the point above `low` with the largest expected rise, `low` if there is none."""
+        spread = math.sqrt(self.var_a + noise**2)
+        last = (_REACH * spread - self.a) / self.b
+        first = (target - self.t - self.a - 8 * spread) / self.b  # surely believed
+        first, last = max(first, self.left, low - self.near), min(last, self.right)
+        if not first < last:
+            return low
+        x = np.linspace(first, last, 50)[1:]
+        away, var = self._at(x)
+        return _best(self.near + x, low, self.t + away, var + noise**2, target)
+
+
+def _leaves(away: Any, n: int) -> Any:
+    """Return the variance of C around its tangent, so many counts away from where they touch."""
+    return away + away**3 / n

@@ -1,0 +1,137 @@
+"""The two models of the counts: a sketch point by point, and a line around one count."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from confidp.central.methods import rank_search
+from confidp.central.methods.rank_search import choose_asks, search, threshold
+from confidp.central.methods.rank_sketch import Line, Sketch
+from confidp.randomness import Randomness
+
+N, TOP = 1000, 10_000  # an even spread has one record to ten grid points
+
+
+def told(answers, n=N, top=TOP):
+    sketch = Sketch.blank(n, top)
+    for x, answer, noise in answers:
+        sketch = sketch.learn(x, answer, noise)
+    return sketch
+
+
+EVEN = told([(4000, 400.0, 20.0), (4500, 450.0, 10.0), (5200, 520.0, 10.0), (4800, 480.0, 5.0)])
+BUMPY = told([(4000, 430.0, 20.0), (4500, 445.0, 10.0), (5200, 530.0, 10.0), (4800, 471.0, 5.0)])
+
+
+def test_a_sketch_reflected_twice_is_itself():
+    assert BUMPY.reflected().reflected() == Sketch(N, BUMPY.points, BUMPY.answers)
+    for x in (1000, 4100, 4900):
+        count, var = BUMPY.expect(x)
+        other, same = BUMPY.reflected().expect(TOP - x)
+        assert (N - other, same) == (pytest.approx(count), pytest.approx(var))
+
+
+def test_answers_on_a_line_give_that_line():
+    line = Line.through(EVEN, 490)
+    for x in (4000, 4700, 4900, 5300):
+        assert line.expect(x)[0] == pytest.approx(x / 10)
+
+
+def weighted_least_squares(sketch, t):
+    """NumPy's: expectation and covariance of (a, b), with the answers' own variances."""
+    x, answer, var = np.array(sketch.answers).T
+    away = np.abs(answer - t)
+    var = var + away + away**3 / sketch.n + 1e-9
+    design = np.stack([np.ones(len(x)), x], axis=1) / np.sqrt(var)[:, None]
+    best = np.linalg.lstsq(design, (answer - t) / np.sqrt(var), rcond=None)[0]
+    return best, np.linalg.inv(design.T @ design)
+
+
+def test_a_line_is_the_weighted_least_squares_fit_of_all_answers_that_lie_on_it():
+    t = 490
+    line = Line.through(BUMPY, t)
+    assert (line.left, line.right) == (-math.inf, math.inf)
+    (a, b), cov = weighted_least_squares(BUMPY, t)
+    for x in (4200, 4800, 5100):
+        count, var = line.expect(x)
+        away = a + b * x
+        assert count == pytest.approx(t + away)
+        assert var == pytest.approx(
+            np.array([1, x]) @ cov @ np.array([1, x]) + abs(away) + abs(away) ** 3 / N, rel=1e-6
+        )
+
+
+def test_a_line_ends_where_answers_leave_it():
+    near = [(at, at / 10, 30.0) for at in (484_000, 486_000, 489_000, 495_000)]
+    jump = told([*near, (480_000, 46_000.0, 30.0)], 100_000, 1_000_000)
+    line = Line.through(jump, 48_700)
+    assert line.expect(485_000)[0] == pytest.approx(48_500, abs=5)  # the ends weigh a little
+    assert (line.near + line.left, line.right) == (pytest.approx(480_000), math.inf)
+    # Nothing is asked beyond that end, although the line would promise more there.
+    assert line.most_promising(0, 47_500.0, 30.0) >= 480_000
+    smooth = Line.through(told(near, 100_000, 1_000_000), 48_700)
+    assert smooth.most_promising(0, 47_500.0, 30.0) < 480_000
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [[], [(4000, 600.0, 1.0), (4500, 550.0, 1.0), (5000, 500.0, 1.0), (5500, 450.0, 1.0)]],
+)
+def test_there_is_no_line_through_two_points_or_one_that_falls(answers):
+    assert Line.through(told(answers), 520) is None
+
+
+def test_a_line_asks_where_the_chance_times_the_rise_is_largest():
+    line, low, target, noise = Line.through(BUMPY, 490), 4300, 480.0, 8.0
+    x = np.arange(low + 1, 6000)
+    moments = np.array([line.expect(at) for at in x])
+    chance = norm.cdf((target - moments[:, 0]) / np.sqrt(moments[:, 1] + noise**2))
+    worth = np.where(chance < 0.25, 0, chance * (x - low))
+    chosen = line.most_promising(low, target, noise)
+    assert worth[x == chosen] > 0.99 * worth.max()
+
+
+def test_a_line_that_promises_nothing_above_the_end_says_so():
+    assert Line.through(EVEN, 490).most_promising(9000, 480.0, 8.0) == 9000
+
+
+# --- what the search makes of them
+
+MANY, CELLS = 10_000, 2**40
+
+
+def shortfall(draw, seeds):
+    """By how many records an end lies under the threshold, per seed."""
+    asks = choose_asks(MANY, 0.5, Fraction(1, 2), CELLS)
+    t = threshold(MANY, 0.5, 0.05, asks)
+    found = []
+    for seed in range(seeds):
+        ordered = np.sort((draw(np.random.default_rng([3, seed]), MANY) * CELLS).astype(np.int64))
+        below = lambda x, ordered=ordered: int(np.searchsorted(ordered, x))  # noqa: E731
+        low, _ = search(below, asks, t, Sketch.blank(MANY, CELLS), Randomness.of(seed))
+        found.append(t - below(low))
+    return np.array(found)
+
+
+def two_clusters(rng, n):
+    return np.where(rng.random(n) < 0.52, 0.3, 0.7) + 1e-3 * rng.random(n)
+
+
+def test_on_smooth_data_the_line_brings_the_end_nearer_and_leaves_none_far_off(monkeypatch):
+    # 1.5 records under the threshold, standard deviation 3; with the sketch alone 13.
+    with_line = shortfall(lambda rng, n: rng.random(n), 200)
+    monkeypatch.setattr(rank_search.Line, "through", lambda *_: None)
+    alone = shortfall(lambda rng, n: rng.random(n), 200)
+    assert with_line.mean() < alone.mean()
+    assert with_line.std() < 4 < 8 < alone.std()
+
+
+def test_at_a_gap_a_line_that_foretells_badly_is_dropped(monkeypatch):
+    followed = shortfall(two_clusters, 40)
+    assert np.mean(followed) < 10  # within the cluster: its records begin 4900 below
+    # Followed whatever it foretells, it has ends below the cluster: 1500 records on average.
+    monkeypatch.setattr(rank_search, "_likelihood", lambda *_: 0.0)
+    assert np.mean(shortfall(two_clusters, 40)) > 500
