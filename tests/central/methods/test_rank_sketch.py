@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from confidp.central.methods import rank_search
-from confidp.central.methods.rank_search import choose_asks, search, threshold
+from confidp.central.methods.rank_search import End, choose_asks, search, threshold
 from confidp.central.methods.rank_sketch import Line, Sketch
 from confidp.randomness import Randomness
 
@@ -105,14 +105,14 @@ MANY, CELLS = 10_000, 2**40
 
 def shortfall(draw, seeds):
     """By how many records an end lies under the threshold, per seed."""
-    asks = choose_asks(MANY, 0.5, Fraction(1, 2), CELLS)
+    asks = choose_asks(MANY, 0.5, Fraction(1, 2), CELLS, 1)
     t = threshold(MANY, 0.5, 0.05, asks)
     found = []
     for seed in range(seeds):
         ordered = np.sort((draw(np.random.default_rng([3, seed]), MANY) * CELLS).astype(np.int64))
         below = lambda x, ordered=ordered: int(np.searchsorted(ordered, x))  # noqa: E731
-        low, _ = search(below, asks, t, Sketch.blank(MANY, CELLS), Randomness.of(seed))
-        found.append(t - below(low))
+        (end,), _ = search(below, (End(t),), asks, Sketch.blank(MANY, CELLS), Randomness.of(seed))
+        found.append(t - below(end.low))
     return np.array(found)
 
 

@@ -22,12 +22,11 @@ from confidp.central.methods.method import (
     box_around,
     unsuitable,
 )
-from confidp.central.methods.rank_search import Ask, choose_asks, search, threshold
+from confidp.central.methods.rank_search import Ask, End, choose_asks, search, threshold
 from confidp.central.methods.rank_sketch import Sketch
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.privacy.guarantees import GDP, float_up
-from confidp.privacy.noise import lattice_delta
 from confidp.randomness import Randomness
 
 
@@ -50,17 +49,18 @@ class RankInversion:
     the answers so far promise the largest rise of the end (``rank_search.py``), by whichever of two
     models of the counts has foretold them better (``rank_sketch.py``).
 
-    **Privacy.** A count has sensitivity 1, so at noise scale σ it is 1/σ-GDP. What is asked next
-    depends on earlier answers, but with e ends Σ 1/σ² never exceeds μ²/e at any of them: the
-    privacy filter (``docs/privacy_filter.md``) makes the whole μ-GDP. ∎ Every answer adds the
-    lattice's δ₀. Counts are integers: there is no float error.
+    **Privacy.** The two ends of a quantile ask for a count each, together: `NoisyCounts` proves a
+    round μ_k-GDP, at less noise than two counts one by one. What is asked next depends on earlier
+    answers, but with j quantiles Σ μ_k² never exceeds μ²/j for any of them: the privacy filter
+    (``docs/privacy_filter.md``) makes the whole μ-GDP. ∎ Every number released adds the lattice's
+    δ₀. Counts are integers: there is no float error.
 
-    **Coverage**, at least 1 − α for all quantiles at once, exactly. Let asks at scale σ_k number at
+    **Coverage**, at least 1 − α for all e ends at once, exactly. Let asks at scale σ_k number at
     most c_k, and be believed to be under t at t − a_k σ_k (a is 0 at the finest, 2 to 5 at others).
     A lower end lies above θ only if some ask at a point above θ was believed:
-    #{X < x} + σ_k Z ≤ t − a_k σ_k, hence N + σ_k Z ≤ t − a_k σ_k. Points are chosen by earlier
-    answers, but each Z is fresh, so the probability is at most that of this for some of c_k
-    independent Z at each k,
+    #{X < x} + σ_k Z ≤ t − a_k σ_k, hence N + σ_k Z ≤ t − a_k σ_k. Points are chosen by the answers
+    of earlier rounds and each round's noise is fresh, so the probability is at most that of this
+    for some of c_k independent Z at each k,
 
         1 − E Π_k Φ((N − t)/σ_k + a_k)^{c_k},  N ~ Binomial(n, q),
 
@@ -86,33 +86,26 @@ class RankInversion:
         if not isinstance(statistic, Quantile):
             raise unsuitable("RankInversion", "quantiles of one column", statistic)
         sides = {"greater": (False,), "less": (True,)}.get(request.alternative, (False, True))
-        ends = [(q, upper) for q in statistic.qs for upper in sides]
-        budget = Fraction(request.mu) ** 2 / len(ends)
-        miss = (1 - request.confidence_level) / len(ends)
-        return RankInversionPlan(
-            statistic=statistic,
-            request=request,
-            ends=tuple(
-                End.of(request.n, q, upper, budget, miss, statistic.grid.cells) for q, upper in ends
-            ),
-        )
+        budget = Fraction(request.mu) ** 2 / len(statistic.qs)
+        miss = (1 - request.confidence_level) / (len(statistic.qs) * len(sides))
+        searches = []
+        for q in statistic.qs:
+            asks = choose_asks(request.n, q, budget, statistic.grid.cells, len(sides))
+            ends = tuple(
+                End(threshold(request.n, 1 - q if upper else q, miss, asks), upper)
+                for upper in sides
+            )
+            searches.append(Search(q, ends, asks))
+        return RankInversionPlan(statistic, request, tuple(searches))
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """One end to be found: of which quantile, which side, by which asks, under which threshold."""
+class Search:
+    """The ends to be found of one quantile, and what is asked for them together."""
 
     q: float
-    upper: bool  # found as the lower end of the (1 − q)-quantile of reflected data
+    ends: tuple[End, ...]
     asks: tuple[Ask, ...]
-    threshold: float
-
-    @classmethod
-    def of(cls, n: int, q: float, upper: bool, budget: Fraction, miss: float, cells: int) -> End:
-        """Choose asks within the budget and the threshold for a chance of error of `miss`."""
-        mirrored = 1 - q if upper else q
-        asks = choose_asks(n, mirrored, budget, cells)
-        return cls(q, upper, asks, threshold(n, mirrored, miss, asks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +114,15 @@ class RankInversionPlan:
 
     statistic: Quantile
     request: Request
-    ends: tuple[End, ...]
+    searches: tuple[Search, ...]
 
     @property
     def cost(self) -> GDP:
-        """μ, and one lattice's δ₀ for every count that may be asked."""
+        """μ, and the lattice's δ₀ for every number that may be released."""
         lattices = sum(
-            ask.count * Fraction(lattice_delta(ask.mechanism.mu))
-            for end in self.ends
-            for ask in end.asks
+            ask.times * Fraction(ask.counts.cost.delta)
+            for search in self.searches
+            for ask in search.asks
         )
         return GDP(self.request.mu, float_up(Fraction(lattices)))
 
@@ -145,10 +138,10 @@ class RankInversionPlan:
 
     @property
     def public(self) -> Mapping[str, Any]:
-        """n, and the scales of noise on counts, for each end from coarse to fine."""
+        """n, and the scales of noise on counts, for each quantile from coarse to fine."""
         return {
             "n": self.request.n,
-            "count_noise": [[ask.noise for ask in end.asks] for end in self.ends],
+            "count_noise": [[ask.noise for ask in one.asks] for one in self.searches],
             "counts_noise": True,
         }
 
@@ -158,31 +151,21 @@ class RankInversionPlan:
         sketch = Sketch.blank(self.request.n, grid.cells + 1)
         low = dict.fromkeys(self.statistic.qs, 0)
         high = dict.fromkeys(self.statistic.qs, grid.cells)
-        for end in self.ends:
-            found, sketch = self.find(end, ordered, sketch, randomness)
-            (high if end.upper else low)[end.q] = found
+        for one in self.searches:
+            ends, sketch = search(
+                lambda x: int(np.searchsorted(ordered, x, side="left")),
+                one.ends, one.asks, sketch, randomness,
+            )  # fmt: skip
+            for end in ends:
+                if end.upper:
+                    high[one.q] = grid.cells - end.low
+                else:
+                    low[one.q] = end.low
         rising = list(accumulate((low[q] for q in self.statistic.qs), max))
         falling = list(accumulate((high[q] for q in reversed(self.statistic.qs)), min))[::-1]
         # The two may cross, if rarely.
         box = [(min(pair), max(pair)) for pair in zip(rising, falling, strict=True)]
         return self._released(box, sketch)
-
-    def find(
-        self, end: End, ordered: Records, sketch: Sketch, randomness: Randomness
-    ) -> tuple[int, Sketch]:
-        """Return one end, and the sketch with what was learnt on the way."""
-        cells = self.statistic.grid.cells
-        if not end.upper:
-            return search(
-                lambda x: int(np.searchsorted(ordered, x, side="left")),
-                end.asks, end.threshold, sketch, randomness,
-            )  # fmt: skip
-        n = len(ordered)
-        found, turned = search(  # records of cells − X below x: those of X above cells − x
-            lambda x: n - int(np.searchsorted(ordered, cells - x, side="right")),
-            end.asks, end.threshold, sketch.reflected(), randomness,
-        )  # fmt: skip
-        return cells - found, turned.reflected()
 
     def _released(self, box: list[tuple[int, int]], sketch: Sketch) -> Released:
         grid, request = self.statistic.grid, self.request

@@ -1,13 +1,13 @@
-"""The search for one end of a quantile's interval: what to ask, where, and what to believe.
+"""The search for the ends of a quantile's interval: what to ask, where, and what to believe.
 
-`RankInversion` proves why its end is valid whatever is asked; here is what makes it narrow.
+`RankInversion` proves why its ends are valid whatever is asked; here is what makes them narrow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,27 +15,27 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
+from confidp.central.methods.noisy_counts import NoisyCounts, price
 from confidp.central.methods.rank_sketch import Line, Model, Sketch
 from confidp.privacy.guarantees import sqrt_down
-from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Noisy counts at one scale: at most `count` of them.
+    """Noisy counts at one scale, one for each end: at most `times` times.
 
     One is believed to be under the threshold if it is so by `margin` of its scales.
     """
 
-    mechanism: GaussianMechanism
-    count: int
+    counts: NoisyCounts
+    times: int
     margin: float
-    noise: float = field(init=False)  # the scale
 
-    def __post_init__(self) -> None:
-        """Keep the scale, which is exact arithmetic to work out."""
-        object.__setattr__(self, "noise", self.mechanism.scale)
+    @property
+    def noise(self) -> float:
+        """The scale."""
+        return self.counts.noise
 
 
 # The last scales as multiples of the finest, how often each is asked, and the margin. Found by a
@@ -52,15 +52,16 @@ _COARSE_SHARE = 0.25  # of the budget, at most, for the coarsest scale
 
 
 @lru_cache(maxsize=64)  # of public settings
-def choose_asks(n: int, q: float, budget: Fraction, cells: int) -> tuple[Ask, ...]:
-    """Return what may be asked, from coarse to fine, with Σ count/σ² ≤ `budget` in all.
+def choose_asks(n: int, q: float, budget: Fraction, cells: int, ends: int) -> tuple[Ask, ...]:
+    """Return what may be asked, from coarse to fine, with Σ times·μ_k² ≤ `budget` in all.
 
     A coarsest scale of a sixth of the rarer side believes counts of 0 and of n, so that empty range
     costs nothing finer.
     """
+    precision = budget / price(ends)  # Σ times/σ² of a count that the budget buys
     coarsest = max(n * min(q, 1 - q) / 6, 1.0)
     bisection = (cells + 1).bit_length()  # the grid needs no more
-    affordable = math.floor(_COARSE_SHARE * float(budget) * coarsest**2)
+    affordable = math.floor(_COARSE_SHARE * float(precision) * coarsest**2)
     first = min(bisection, max(affordable, 4))
 
     def ladder(finest: float) -> list[tuple[float, int, float]]:
@@ -72,19 +73,19 @@ def choose_asks(n: int, q: float, budget: Fraction, cells: int) -> tuple[Ask, ..
         scales = [s for s in scales if s[0] < coarsest or s[0] == finest]
         return [(max(coarsest, finest), first, _MARGIN), *reversed(scales)]
 
-    def price(finest: float) -> float:
+    def needed(finest: float) -> float:
         return sum(count / scale**2 for scale, count, _ in ladder(finest))
 
-    low, high = 1e-9, 20 * math.sqrt(first / float(budget)) + coarsest
+    low, high = 1e-9, 20 * math.sqrt(first / float(precision)) + coarsest
     for _ in range(200):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if price(middle) <= budget else (middle, high)
+        low, high = (low, middle) if needed(middle) <= precision else (middle, high)
     chosen = ladder(high)
     # Rounded so that the whole stays within the budget.
     wanted = sum(count / Fraction(scale) ** 2 for scale, count, _ in chosen)
-    shrink = min(Fraction(1), budget / wanted)
+    shrink = min(Fraction(1), precision / wanted) * price(ends)
     return tuple(
-        Ask(GaussianMechanism(Fraction(1), sqrt_down(shrink / Fraction(scale) ** 2)), count, margin)
+        Ask(NoisyCounts(sqrt_down(shrink / Fraction(scale) ** 2), ends), count, margin)
         for scale, count, margin in chosen
     )
 
@@ -93,7 +94,7 @@ def choose_asks(n: int, q: float, budget: Fraction, cells: int) -> tuple[Ask, ..
 def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
     """Return the largest t at which a point above the quantile is believed with `miss` at most.
 
-    The chance is 1 − E Π Φ((N − t)/σ + a)^count over all asks, N ~ Binomial(n, q).
+    The chance is 1 − E Π Φ((N − t)/σ + a)^times over all asks, N ~ Binomial(n, q).
     """
     # Twelve standard deviations hold all but 1e-30; what is left out counts as a miss.
     reach = 12 * math.sqrt(n * q * (1 - q)) + 40
@@ -104,7 +105,7 @@ def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
     def missed(t: float) -> float:
         log_safe = np.zeros(len(counts))
         for ask in asks:
-            log_safe += ask.count * log_ndtr((counts - t) / ask.noise + ask.margin)
+            log_safe += ask.times * log_ndtr((counts - t) / ask.noise + ask.margin)
         return left_out + float(-(weights * np.expm1(log_safe)).sum())
 
     widest = max(ask.noise for ask in asks)
@@ -115,65 +116,124 @@ def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
     return low - 2.0**-20 - 1e-9 * n  # for the lattice's rounding of noise, and floats
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known, as one end sees it: an upper end sees reflected data."""
+
+    sketch: Sketch
+    line: Line | None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An end, and how far the search for it has come.
+
+    It is the largest point believed to have at most `threshold` records below it. An upper end is
+    that of reflected data.
+    """
+
+    threshold: float
+    upper: bool = False
+    low: int = 0  # the end so far
+    lead: float = 0.0  # of the line over the sketch: the logarithm of what they gave the answers
+
+    def view(self, sketch: Sketch) -> View:
+        """Return what is known as the end sees it."""
+        own = sketch.reflected() if self.upper else sketch
+        return View(own, Line.through(own, self.threshold))
+
+    def point(self, view: View, ask: Ask, *, bisecting: bool) -> int | None:
+        """Return where to ask, None where nothing is worth asking at that scale.
+
+        At the coarsest scale it bisects; from then on it asks where the expected rise of the end is
+        largest, by the model that has foretold the answers better.
+        """
+        sketch, target = view.sketch, self._target(ask)
+        models: list[Model] = [sketch]
+        if view.line is not None and self.lead >= 0 and not bisecting:
+            models = [view.line, sketch]
+        for model in models:
+            if bisecting:
+                x = _unclear(sketch, self.threshold)
+            else:
+                x = model.most_promising(self.low, target, ask.noise)
+            if self.low < x < sketch.top and (
+                # Without a margin an answer may move the end whatever it teaches.
+                ask.margin == 0 or model.expect(x)[1] >= (_TEACHES * ask.noise) ** 2
+            ):
+                return x
+        return None
+
+    def after(self, view: View, ask: Ask, x: int, answer: Fraction) -> End:
+        """Return the end after an answer: where it is, and how the models did."""
+        lead = self.lead
+        if view.line is not None:
+            lead += _likelihood(view.line, x, answer, ask)
+            lead -= _likelihood(view.sketch, x, answer, ask)
+        return replace(self, low=x if answer <= self._target(ask) else self.low, lead=lead)
+
+    def _target(self, ask: Ask) -> float:
+        """Return up to which answer a point is believed to lie below the end."""
+        return self.threshold - ask.margin * ask.noise
+
+
 def search(
     below: Callable[[int], int],
+    ends: tuple[End, ...],
     asks: tuple[Ask, ...],
-    t: float,
     sketch: Sketch,
     randomness: Randomness,
-) -> tuple[int, Sketch]:
-    """Return the largest point believed to have at most t records below it, and what was learnt.
+) -> tuple[tuple[End, ...], Sketch]:
+    """Return the ends as far as they were found, and what was learnt.
 
-    `below` is the private count of records below a grid integer. At the coarsest scale it bisects;
-    from then on it asks where the expected rise of the end is largest, by the model that has
-    foretold the answers better. A scale that would teach little is passed over.
+    `below` is the private count of records below a grid integer. A round asks for one count for
+    each end, together. Where an end has nothing to ask, another's count is taken twice and used
+    once.
     """
-    low, first, last = 0, 0, sketch.top  # the end so far, and the bisection's bracket
-    lead = 0.0  # of the line over the sketch: the logarithm of what they gave the answers
-    places: list[tuple[Model, int]]
+    n, top = sketch.n, sketch.top
     for k, ask in enumerate(asks):
-        for _ in range(ask.count):
-            line, target = Line.through(sketch, t), t - ask.margin * ask.noise
-            if k == 0:
-                first, last = _halve(sketch, first, last, t)
-                places = [(sketch, (first + last) // 2)] if last - first > 1 else []
-            else:
-                models: list[Model] = [sketch] if line is None or lead < 0 else [line, sketch]
-                places = [(m, m.most_promising(low, target, ask.noise)) for m in models]
-            x = next((x for m, x in places if low < x < sketch.top and _teaches(m, x, ask)), None)
-            if x is None:
+        for _ in range(ask.times):
+            views = [end.view(sketch) for end in ends]
+            points = [
+                end.point(view, ask, bisecting=k == 0)
+                for end, view in zip(ends, views, strict=True)
+            ]
+            places = [
+                top - x if end.upper and x is not None else x
+                for end, x in zip(ends, points, strict=True)
+            ]
+            asked = [place for place in places if place is not None]
+            if not asked:
                 break
-            (exact,) = ask.mechanism.release([Fraction(below(x))], randomness)
-            answer = float(exact)
-            if line is not None:
-                lead += _likelihood(line, x, answer, ask) - _likelihood(sketch, x, answer, ask)
-            sketch = sketch.learn(x, answer, ask.noise)
-            if exact <= target:
-                low = x
-    return low, sketch
+            counts = [below(asked[0] if place is None else place) for place in places]
+            answers = ask.counts.release(counts, randomness)
+            moved = []
+            for end, view, x, place, answer in zip(
+                ends, views, points, places, answers, strict=True
+            ):
+                if x is None or place is None:
+                    moved.append(end)
+                    continue
+                moved.append(end.after(view, ask, x, n - answer if end.upper else answer))
+                sketch = sketch.learn(place, float(answer), ask.noise)
+            ends = tuple(moved)
+    return ends, sketch
 
 
-def _teaches(model: Model, x: int, ask: Ask) -> bool:
-    """Tell whether a count would teach something; one without a margin may move the end anyway."""
-    return ask.margin == 0 or model.expect(x)[1] >= (_TEACHES * ask.noise) ** 2
-
-
-def _likelihood(model: Model, x: int, answer: float, ask: Ask) -> float:
+def _likelihood(model: Model, x: int, answer: Fraction, ask: Ask) -> float:
     """Return the log-density that the model gives an answer, less a constant."""
     expected, var = model.expect(x)
     var += ask.noise**2
-    return -(math.log(var) + min((answer - expected) ** 2 / var, _SURPRISE)) / 2
+    return -(math.log(var) + min((float(answer) - expected) ** 2 / var, _SURPRISE)) / 2
 
 
-def _halve(sketch: Sketch, first: int, last: int, t: float) -> tuple[int, int]:
-    """Halve the bracket as long as the answers so far are clear about its middle.
-
-    Where they aren't, the middle is asked, again if need be.
-    """
+def _unclear(sketch: Sketch, t: float) -> int:
+    """Return the first point of a bisection at which the answers so far aren't clear."""
+    first, last = 0, sketch.top
     while last - first > 1:
         middle = (first + last) // 2
         expected, var = sketch.expect(middle)
         if abs(expected - t) <= _CLEAR * math.sqrt(var):
-            break
+            return middle
         first, last = (middle, last) if expected < t else (first, middle)
-    return first, last
+    return first
