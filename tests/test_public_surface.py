@@ -44,6 +44,7 @@ PUBLIC = [
     "RankInversion",
     "Ratio",
     "StandardDeviation",
+    "StateError",
     "UStatistic",
     "Variance",
     "WilcoxonSignedRank",

@@ -38,7 +38,13 @@ if TYPE_CHECKING:
     )
     from confidp.central.statistics.u_smooth import ProductKernel
     from confidp.central.statistics.u_statistic import UStatistic
-    from confidp.errors import BudgetExhausted, ConfidpError, InvalidArgument, LedgerError
+    from confidp.errors import (
+        BudgetExhausted,
+        ConfidpError,
+        InvalidArgument,
+        LedgerError,
+        StateError,
+    )
     from confidp.privacy.guarantees import GDP, ApproxDP
     from confidp.privacy.ledger import Ledger
 
@@ -80,6 +86,7 @@ __all__ = [
     "RankInversion",
     "Ratio",
     "StandardDeviation",
+    "StateError",
     "UStatistic",
     "Variance",
     "WilcoxonSignedRank",
@@ -123,6 +130,7 @@ _HOMES: dict[str, str] = {
     "RankInversion": "central.methods.rank_inversion",
     "Ratio": "central.statistics.moments",
     "StandardDeviation": "central.statistics.moments",
+    "StateError": "errors",
     "UStatistic": "central.statistics.u_statistic",
     "Variance": "central.statistics.u_kernels",
     "WilcoxonSignedRank": "central.statistics.u_kernels",

@@ -7,7 +7,8 @@ The tree::
     │   └── MissingValues                missing values where the caller declared none
     ├── InvalidType (TypeError)          a value of the wrong type
     ├── BudgetExhausted (ValueError)     a charge that a ledger refuses
-    └── LedgerError (OSError)            a ledger file that can't be opened, read or written
+    ├── LedgerError (OSError)            a ledger file that can't be opened, read or written
+    └── StateError (OSError)             the same of a collector's or posterior's file
 
 A message is one line: the argument, its value where that is public, and what is allowed. No
 message holds a value taken from private data, or a count of such values.
@@ -48,6 +49,10 @@ class BudgetExhausted(ConfidpError, ValueError):
 
 class LedgerError(ConfidpError, OSError):
     """A ledger file can't be opened, read or written."""
+
+
+class StateError(ConfidpError, OSError):
+    """A file that a collector or a posterior is kept in can't be opened, read or written."""
 
 
 def real(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) -> float:

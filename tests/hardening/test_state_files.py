@@ -286,6 +286,29 @@ def test_a_save_that_fails_half_way_leaves_the_old_file_and_nothing_beside_it(
     assert path.stat().st_ino != inode  # another file in its place, whole at once
 
 
+@pytest.mark.parametrize(
+    "name", ["no/such/folder/state", "folder", ".", "", "/", "a\0b", "x" * 300, "/proc/state"]
+)
+def test_a_save_that_can_not_be_is_one_clear_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(cdp.ConfidpError, match="can't be written: ") as caught:
+        quantile().save(name)
+    assert isinstance(caught.value, OSError)
+    assert str(caught.value).startswith(repr(str(Path(name))[-300:]))
+    assert "\n" not in str(caught.value)
+    assert [(p.name, list(p.iterdir())) for p in tmp_path.iterdir()] == [("folder", [])]
+
+
+def test_a_file_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    for kind in (local.Collector, local.QuantileCollector, local.StochasticGradient):
+        with pytest.raises(cdp.ConfidpError, match="state' can't be read: No such file") as caught:
+            kind.load(tmp_path / "state")
+        assert isinstance(caught.value, OSError)
+
+
 # --- regions ---
 
 REGION = cdp.ConfidenceRegion(

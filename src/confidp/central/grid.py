@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.compiled import if_loaded
 from confidp.errors import InvalidArgument, InvalidType, real
 
 DEFAULT_CELLS = 2**30
 MOST_CELLS = 2**52  # beyond it a float can't tell neighbouring grid points apart
+_BLOCK = 2**14  # values at a time, which stay near the processor
 _LARGEST = 1e120  # so that squares, products and their steps stay inside floats
 
 
@@ -43,7 +46,8 @@ class Grid:
         lower, upper = (_decimal(bound) for bound in bounds)
         if resolution is None:
             return cls(lower, (upper - lower) / DEFAULT_CELLS, DEFAULT_CELLS)
-        step = _decimal(real("resolution", resolution, "above 0", lambda x: x > 0))
+        resolution = real("resolution", resolution, "above 0", lambda x: x > 0)
+        step = _decimal(resolution)
         cells = (upper - lower) / step
         if cells.denominator != 1 or not 1 <= cells <= MOST_CELLS:
             raise InvalidArgument(
@@ -68,12 +72,46 @@ class Grid:
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Clip `values` to the bounds and return their nearest grid points' integers.
 
-        A fixed function of each record by itself: its own rounding can't affect a sensitivity.
+        A fixed function of each record by itself, always one of 0, …, `cells`: its own rounding
+        can't affect a sensitivity.
         """
-        offset = (np.clip(values, float(self.lower), float(self.lower + self.range))) - float(
-            self.lower
-        )
-        return np.clip(np.rint(offset / float(self.step)), 0, self.cells).astype(np.int64)
+        steps = np.empty(values.shape, np.int64)
+        self._encode_into(steps.reshape(-1), values.reshape(-1))
+        return steps
+
+    def _encode_into(self, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        lower, step = float(self.lower), float(self.step)
+        # Quotients and their roundings never fall where values rise: so it's enough to clip last,
+        # at what the upper bound gives.
+        most = min(np.rint((float(self.lower + self.range) - lower) / step), self.cells)
+        if kernels := if_loaded():
+            kernels.encode(values, lower, step, most, steps)
+            return
+        scratch = np.empty(_BLOCK)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(values), _BLOCK):
+                block = values[start : start + _BLOCK]
+                quotients = scratch[: len(block)]
+                np.subtract(block, lower, out=quotients)
+                np.divide(quotients, step, out=quotients)
+                np.rint(quotients, out=quotients)
+                np.clip(quotients, 0, most, out=quotients)
+                steps[start : start + _BLOCK] = quotients
+        np.maximum(steps, 0, out=steps)  # NaN isn't expected, and has no whole number
+
+
+def encode_columns(grids: Sequence[Grid], rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return (n, d) rows as the integers of their nearest grid points, a grid for each column.
+
+    Examples
+    --------
+    >>> encode_columns([Grid.over((0, 1), 1), Grid.over((0, 1), 0.25)], np.array([[0.9, 0.3]]))
+    array([[1, 1]])
+    """
+    steps = np.empty(rows.shape, np.int64)
+    for grid, column, place in zip(grids, rows.T, steps.T, strict=True):
+        grid._encode_into(place, column)
+    return steps
 
 
 def check_bounds(bounds: Any) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confidp.errors import InvalidArgument, choice, level, real
-from confidp.privacy.guarantees import GDP
+from confidp.privacy.guarantees import GDP, numbers
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
@@ -168,7 +168,7 @@ class ConfidenceRegion:
 
     def contains(self, theta: ArrayLike) -> bool:
         """Whether `theta` lies inside: ‖theta − center‖₂ < radius for a ball."""
-        point = np.asarray(theta, dtype=np.float64).reshape(-1)
+        point = numbers("theta", theta).reshape(-1)
         if point.size != self.dimension:
             raise InvalidArgument(f"theta must have {self.dimension} coordinates, not {point.size}")
         if self.box is not None:
@@ -177,8 +177,9 @@ class ConfidenceRegion:
         if math.isinf(self.radius):
             return True
         if self.ellipsoid is not None:
-            off = point - np.array(self.center)
-            return bool(off @ np.linalg.solve(np.array(self.ellipsoid), off) < 1)
+            with np.errstate(all="ignore"):  # what overflows is outside
+                off = point - np.array(self.center)
+                return bool(off @ np.linalg.solve(np.array(self.ellipsoid), off) < 1)
         return math.dist(point.tolist(), self.center) < self.radius
 
     def to_dict(self) -> dict[str, Any]:

@@ -139,6 +139,7 @@ def confidence_region(
     # Whatever could fail in a user's own code does so before the charge.
     described = statistic.describe()
     assumes = (_ONE_ROW, *statistic.assumes, *plan.assumes)
+    public = dict(plan.public)
     entry = None
     if ledger is not None:
         query = {
@@ -149,6 +150,8 @@ def confidence_region(
             "alternative": alternative,
             "n": n,
         }
+        import opendp.prelude  # noqa: F401 - if it can't draw noise here, nothing is charged
+
         entry = ledger.charge(plan.cost, query)
     released = plan.release(statistic.encode(rows), randomness)
     region = ConfidenceRegion(
@@ -160,7 +163,7 @@ def confidence_region(
         method=plan.name,
         statistic=described,
         assumes=assumes,
-        public={**plan.public, **released.public, "reason": reason},
+        public={**public, **released.public, "reason": reason},
         alternative=alternative,
         box=released.box,
         ellipsoid=released.ellipsoid,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw
 
-from confidp.errors import InvalidArgument, choice, integer, real
+from confidp.errors import InvalidArgument, choice, integer, real, shown
 
 Indices = NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class IndexSets:
         """Yield one set after the other."""
         from confidp.central import kernels
 
-        order = np.arange(max(self.n, self.size), dtype=np.uint32)
+        order = np.arange(max(self.n, self.size + 1), dtype=np.uint32)
         chunk = np.empty(kernels.CHUNK, dtype=np.uint32)
         for b in range(self.n_resamples):
             key = kernels.word(self.seed, b)
@@ -79,6 +79,16 @@ class IndexSets:
             if self.bound is not None:
                 self.check(multiplicity(indices))
             yield indices
+
+
+def ready(n: int) -> None:
+    """Refuse more records than draws can tell apart, and load the compiled loops.
+
+    A plan asks for this, so that whatever can fail in either does so before the charge.
+    """
+    if n > MOST_RECORDS:
+        raise InvalidArgument(f"n must be at most 2^31 for resampling, not {shown(n)}")
+    from confidp.central import kernels  # noqa: F401 - half a second, and once more to compile
 
 
 def resamples(
@@ -99,8 +109,7 @@ def resamples(
     [1, 2, 4]
     [1, 2, 4]
     """
-    if n > MOST_RECORDS:
-        raise InvalidArgument(f"n must be at most 2^31 for resampling, not {n}")
+    ready(n)
     seed = int(rng.integers(0, 2**64, dtype=np.uint64))
     return IndexSets(n, m, n_resamples, sampling, seed, bound)
 
@@ -185,11 +194,12 @@ class Resampling:
         >>> Resampling.choose(2000, 500, Sampling.WITH_REPLACEMENT).multiplicity
         8
         """
+        ready(n)
         most = n if sampling is Sampling.WITH_REPLACEMENT else n - 1
         m = size or min(math.ceil(n / math.log(n)), most)
         if m > most:
             raise InvalidArgument(
-                f"resample_size must be at most {most} {sampling.replace('_', ' ')}, not {m}"
+                f"resample_size must be at most {most} {sampling.replace('_', ' ')}, not {shown(m)}"
             )
         rho = failure_probability or 1 / n
         kappa = 1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import InvalidArgument, InvalidType, real
+from confidp.errors import InvalidArgument, choice, real, shown
 from confidp.local.channel import EPSILON_CAP
 from confidp.local.design import (
     COptimal,
@@ -30,6 +30,8 @@ from confidp.local.design import (
     d_optimal,
     place_best,
 )
+from confidp.local.information import check_criterion
+from confidp.local.kinds import as_mechanism
 from confidp.local.mechanisms import MU_CAP
 from confidp.local.mirrored import Mirrored
 from confidp.local.population import Population
@@ -86,9 +88,7 @@ def next_query(
 
 def chosen_policy(chosen: str) -> str:
     """Return a known policy, or raise."""
-    if chosen not in POLICIES:
-        raise InvalidArgument(f"policy must be one of {', '.join(POLICIES)}, not {chosen!r}")
-    return chosen
+    return choice("policy", chosen, POLICIES)
 
 
 def chosen_mechanism(
@@ -102,9 +102,7 @@ def chosen_mechanism(
     if not isinstance(chosen, str):
         if epsilon is not None or mu is not None:
             raise InvalidArgument("epsilon and mu belong to the mechanism where it is a value")
-        if not isinstance(chosen, Mechanism):
-            raise InvalidType(f"mechanism must be a Mechanism, not {type(chosen).__name__}")
-        return chosen
+        return as_mechanism(chosen)
     if (epsilon is None) == (mu is None):
         raise InvalidArgument("give exactly one of epsilon and mu")
     if epsilon is not None:
@@ -119,7 +117,7 @@ def chosen_mechanism(
         return TruncatedGaussian(mu)
     raise InvalidArgument(
         "mechanism must be 'response', 'truncated-laplace' with epsilon, or 'truncated-gaussian' "
-        f"with mu, not {chosen!r} with {'mu' if epsilon is None else 'epsilon'}"
+        f"with mu, not {shown(chosen)} with {'mu' if epsilon is None else 'epsilon'}"
     )
 
 
@@ -129,15 +127,13 @@ def checked_epsilon(epsilon: float) -> float:
     return real("epsilon", epsilon, allowed, lambda e: 0 < e <= EPSILON_CAP)
 
 
-def chosen_criterion(chosen: str | Criterion) -> Criterion:
-    """Return the criterion of that name, or a function as it is."""
+def chosen_criterion(chosen: str | Criterion, population: Population) -> Criterion:
+    """Return the criterion of that name, or a function as it is, once tried."""
     if isinstance(chosen, str):
         if chosen not in _CRITERIA:
-            raise InvalidArgument(f"criterion must be 'A', 'D' or a function, not {chosen!r}")
+            raise InvalidArgument(f"criterion must be 'A', 'D' or a function, not {shown(chosen)}")
         return _CRITERIA[chosen]
-    if not callable(chosen):
-        raise InvalidType(f"criterion must be a function, not {type(chosen).__name__}")
-    return chosen
+    return check_criterion(chosen, len(population.parameters))
 
 
 def criterion_to_dict(criterion: Criterion) -> str | dict[str, Any]:
@@ -146,9 +142,10 @@ def criterion_to_dict(criterion: Criterion) -> str | dict[str, Any]:
     return names[0] if names else to_dict(criterion)
 
 
-def criterion_from_dict(content: str | Mapping[str, Any]) -> Criterion:
+def criterion_from_dict(content: str | Mapping[str, Any], population: Population) -> Criterion:
     """Return the criterion that `criterion_to_dict` wrote."""
-    return chosen_criterion(content if isinstance(content, str) else from_dict(content))
+    found = content if isinstance(content, str) else from_dict(content)
+    return chosen_criterion(found, population)
 
 
 def to_dict(value: Any) -> dict[str, Any]:
@@ -159,11 +156,12 @@ def to_dict(value: Any) -> dict[str, Any]:
     >>> to_dict(Mirrored(TruncatedLaplace(1.0)))
     {'kind': 'Mirrored', 'mechanism': {'kind': 'TruncatedLaplace', 'epsilon': 1.0, 'steps': 32}}
     """
-    if not is_dataclass(value) or type(value) is not _KINDS.get(type(value).__name__):
-        raise InvalidArgument(f"save knows confidp's mechanisms and criteria only, not {value!r}")
+    kind = type(value).__name__
+    if not is_dataclass(value) or type(value) is not _KINDS.get(kind):
+        raise InvalidArgument(f"save knows confidp's mechanisms and criteria only, not {kind}")
     settings = {field.name: getattr(value, field.name) for field in fields(value)}
     return {
-        "kind": type(value).__name__,
+        "kind": kind,
         **{name: to_dict(s) if is_dataclass(s) else s for name, s in settings.items()},
     }
 

@@ -304,7 +304,7 @@ def _inner_vertices(null: tuple[int, ...], other: tuple[int, ...]) -> Iterator[t
 def _checked(rows: Any) -> Weights:
     try:
         rows = tuple(tuple(row) for row in rows)
-    except TypeError:
+    except Exception:  # whatever its type raises
         raise InvalidType("weights must be rows of whole numbers") from None
     outputs = len(rows[0]) if rows else 0
     if not (2 <= len(rows) <= MAX_CELLS and 1 <= outputs <= MAX_OUTPUTS):

@@ -89,7 +89,7 @@ class Collector:
     ) -> None:
         as_population(population)
         self._policy = chosen_policy(policy)
-        self._criterion = chosen_criterion(criterion)
+        self._criterion = chosen_criterion(criterion, population)
         self._round_size = integer("round_size", round_size, least=1)
         self._rng = Randomness.of(rng).indices
         self._mechanism = chosen_mechanism(mechanism, epsilon, mu, population, self._criterion)
@@ -200,7 +200,7 @@ class Collector:
         self._policy = chosen_policy(settings["policy"])
         self._round_size = integer("round_size", settings["round_size"], least=1)
         self._mechanism = from_dict(settings["mechanism"])
-        self._criterion = criterion_from_dict(settings["criterion"])
+        self._criterion = criterion_from_dict(settings["criterion"], self._posterior.population)
         self._inbox = Inbox[Query, Report](Report)
         self._inbox.read(arrays, Query)
         self._designs = {}

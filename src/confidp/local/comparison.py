@@ -33,8 +33,8 @@ from confidp.local.kinds import (
 )
 from confidp.local.mechanisms import MU_CAP
 from confidp.local.mirrored import Mirrored
-from confidp.local.population import Population
-from confidp.local.staircase import BestChannel, best_channel
+from confidp.local.population import Population, as_population
+from confidp.local.staircase import MOST_CELLS, BestChannel, best_channel
 
 _FINE = np.linspace(-6.0, 6.0, 999)  # normal scores that stand for seeing the value itself
 
@@ -80,7 +80,7 @@ class Told:
     def people(self, standard_error: float) -> tuple[int | None, ...]:
         """Return how many people each parameter needs for that standard error, at the limit.
 
-        None where no number of people is enough.
+        None where no number of people is enough, or none that a float holds.
 
         Examples
         --------
@@ -88,11 +88,8 @@ class Told:
         (100, 50)
         """
         wanted = real("standard_error", standard_error, "above 0", lambda x: x > 0)
-        variances = self.variances.tolist()
-        return tuple(
-            None if math.isinf(v) else max(1, math.ceil(v / wanted**2 * (1 - 1e-12)))
-            for v in variances
-        )
+        needed = [v / wanted / wanted * (1 - 1e-12) for v in self.variances.tolist()]
+        return tuple(max(1, math.ceil(n)) if math.isfinite(n) else None for n in needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +158,17 @@ def compare(
     mirrored truncated Laplace   41.6
     truncated Laplace            170.3
     """
+    as_population(population)
     point = population.check(population.standard or population.middle() if theta is None else theta)
     epsilon, mu = guarantee(epsilon, mu)
+    if integer("cells", cells, least=0, most=MOST_CELLS) == 1:
+        raise InvalidArgument("cells must be 0 or at least 2, not 1")
     told = [
         _placed(population, point, name, mechanism, criterion)
         for name, mechanism in _mechanisms(population, point, epsilon, mu, criterion)
     ]
     most = None
-    if integer("cells", cells, least=0) and epsilon is not None and len(point) <= 2:
+    if cells and epsilon is not None and len(point) <= 2:
         most = best_channel(population, point, epsilon, criterion, cells=cells)
     cuts = np.unique(quantiles(population, point, _FINE))
     full = information_at(population, point, cuts, np.eye(len(cuts) + 1))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import InvalidArgument, InvalidType, integer, real
+from confidp.errors import InvalidArgument, InvalidType, choice, integer
 from confidp.local import posterior as smc
 from confidp.local import state
 from confidp.local.asking import (
@@ -34,6 +34,7 @@ from confidp.local.inbox import Inbox
 from confidp.local.population import Population, as_population
 from confidp.local.posterior import Posterior
 from confidp.local.vector import MAX_COMPONENTS, VectorQuery, VectorReport, split_epsilon
+from confidp.privacy.guarantees import numbers
 from confidp.randomness import Randomness, Seed
 
 _ASSIGNMENTS = ("one", "split")
@@ -103,7 +104,8 @@ class ComponentwiseCollector:
         self._assignment = _assignment(assignment)
         self._shares = _shares(shares, len(families))
         self._policy = chosen_policy(policy)
-        self._criterion = chosen_criterion(criterion)
+        for family in families:
+            self._criterion = chosen_criterion(criterion, family)
         self._round_size = integer("round_size", round_size, least=1)
         if not isinstance(mechanism, str):
             raise InvalidType("mechanism must be a name: each component has its own ε")
@@ -230,7 +232,8 @@ class ComponentwiseCollector:
         self._assignment = _assignment(settings["assignment"])
         self._shares = _shares(settings["shares"], len(posteriors))
         self._policy = chosen_policy(settings["policy"])
-        self._criterion = criterion_from_dict(settings["criterion"])
+        for posterior in posteriors:
+            self._criterion = criterion_from_dict(settings["criterion"], posterior.population)
         self._round_size = integer("round_size", settings["round_size"], least=1)
         self._mechanisms = tuple(from_dict(mechanism) for mechanism in settings["mechanisms"])
         self._rng = state.generator(header["generator"])
@@ -243,15 +246,15 @@ class ComponentwiseCollector:
 
 
 def _assignment(chosen: str) -> str:
-    if chosen not in _ASSIGNMENTS:
-        raise InvalidArgument(f"assignment must be 'one' or 'split', not {chosen!r}")
-    return chosen
+    return choice("assignment", chosen, _ASSIGNMENTS)
 
 
 def _shares(shares: Sequence[float] | None, d: int) -> tuple[float, ...]:
     if shares is None:
         return (1.0,) * d
-    chosen = tuple(real("shares", share, "above 0", lambda s: s > 0) for share in shares)
-    if len(chosen) != d:
+    chosen = numbers("shares", shares)
+    if chosen.shape != (d,):
         raise InvalidArgument(f"shares must be {d} numbers, one for each component")
-    return chosen
+    if not ((chosen >= 1e-100) & (chosen <= 1e100)).all():  # so that their sum is a float
+        raise InvalidArgument("shares must be from 1e-100 to 1e100")
+    return tuple(chosen.tolist())

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from confidp.errors import InvalidArgument, real
-from confidp.local.design import Criterion, Diagonal
+from confidp.local.information import Criterion, Diagonal, check_criterion
+from confidp.local.state import check_generator
+from confidp.privacy.guarantees import numbers
 
 Array = NDArray[np.float64]
 
@@ -78,7 +80,8 @@ class TruncatedLaplaceDensity:
         apart (Mironov 2012), and who knows the seed can take it off. A device draws through
         `Query.privatize`.
         """
-        clipped = np.clip(np.asarray(x, dtype=np.float64), self.low, self.high)
+        check_generator(rng)
+        clipped = np.clip(numbers("x", x), self.low, self.high)
         return np.asarray(clipped + rng.laplace(0.0, self.scale, clipped.shape))
 
     def log_density(self, y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Array:
@@ -94,13 +97,15 @@ class TruncatedLaplaceDensity:
         mean, sd
             Of X. Where sd isn't above 0, or either isn't finite, the density is 0.
         """
+        y, mean, sd = _broadcast(y=y, mean=mean, sd=sd)
         with np.errstate(all="ignore"):
-            logs = np.logaddexp.reduce(self._terms(*np.broadcast_arrays(y, mean, sd)))
+            logs = np.logaddexp.reduce(self._terms(y, mean, sd))
         return np.asarray(np.where(_refused(mean, sd), -np.inf, logs))
 
     def log_kernel(self, y: ArrayLike, x: ArrayLike) -> Array:
         """Return log p(y | x), the noise's log density at y − clip(x); arguments broadcast."""
-        distance = np.abs(np.asarray(y) - np.clip(x, self.low, self.high))
+        y, x = _broadcast(y=y, x=x)
+        distance = np.abs(y - np.clip(x, self.low, self.high))
         return np.asarray(-distance / self.scale - math.log(2 * self.scale))
 
     def score(self, y: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Array:
@@ -112,7 +117,7 @@ class TruncatedLaplaceDensity:
         b·∂p/∂σ = (A + B)σ/b − [2φ(z_c) − φ(z_l)e^(−(c − l)/b) − φ(z_r)e^(−(r − c)/b)]/2b. The
         difference cancels as σ/b grows: 1e-16·σ/b is lost of it.
         """
-        y, mean, sd = np.broadcast_arrays(y, mean, sd)
+        y, mean, sd = _broadcast(y=y, mean=mean, sd=sd)
         b, c = self.scale, np.clip(y, self.low, self.high)
         with np.errstate(all="ignore"):
             terms = self._terms(y, mean, sd)
@@ -144,7 +149,8 @@ class TruncatedLaplaceDensity:
         sd = real("sd", sd, "above 0", lambda x: x > 0)
         ends = np.array([self.low, self.high])
         panels = np.linspace(self.low, self.high, 2 + math.ceil(min(self.epsilon, 1e4)))
-        near = np.clip(mean + sd * np.arange(-12.0, 13.0), self.low, self.high)
+        with np.errstate(over="ignore"):
+            near = np.clip(mean + sd * np.arange(-12.0, 13.0), self.low, self.high)
         edges = np.unique(np.concatenate([panels, near]))
         halves = np.diff(edges)[:, None] / 2
         y = np.concatenate([(edges[:-1, None] + halves * (1 + _NODES)).ravel(), ends])
@@ -170,6 +176,15 @@ class TruncatedLaplaceDensity:
             ]
         )
         return np.asarray(terms - np.abs(y - c) / b - math.log(2 * b))
+
+
+def _broadcast(**arguments: ArrayLike) -> list[Array]:
+    arrays = [numbers(name, values) for name, values in arguments.items()]
+    try:
+        return list(np.broadcast_arrays(*arrays))
+    except ValueError:
+        shapes = ", ".join(arguments)
+        raise InvalidArgument(f"{shapes} must have shapes that broadcast") from None
 
 
 def _log_tilted(far: Array, near: Array, s: Array, gap: Array) -> Array:
@@ -211,7 +226,8 @@ def best_interval(epsilon: float, criterion: Criterion = PAPER_SCORE) -> tuple[f
     >>> [round(best_interval(epsilon)[1], 3) for epsilon in (1.0, 2.0, 5.0, 10.0)]
     [0.071, 0.223, 0.728, 1.224]
     """
-    epsilon = real("epsilon", epsilon, "above 0", lambda x: x > 0)
+    epsilon = real("epsilon", epsilon, "above 0 and at most 100", lambda x: 0 < x <= 100)
+    check_criterion(criterion, 2)
 
     def loss(x: Array) -> float:
         half = math.exp(min(max(float(x[1]), -12.0), 6.0))

@@ -24,6 +24,7 @@ from confidp.local.information import (
     Weights,
     a_optimal,
     answer_probabilities,
+    check_criterion,
     d_optimal,
     fisher_information,
     information_at,
@@ -34,10 +35,11 @@ from confidp.local.kinds import (
     Response,
     TruncatedGaussian,
     TruncatedLaplace,
+    as_mechanism,
     randomised_response,
     response_epsilon,
 )
-from confidp.local.population import Population
+from confidp.local.population import Population, as_population
 
 __all__ = [  # the two modules below it are part of its surface
     "Best",
@@ -94,8 +96,9 @@ def best_knots(
     InvalidArgument
         Where no knots give a finite loss: two answers, say, can't tell two parameters.
     """
-    point = tuple(population.check(theta).tolist())
-    return _best(population, point, mechanism, criterion)
+    point = tuple(as_population(population).check(theta).tolist())
+    check_criterion(criterion, len(point))
+    return _best(population, point, as_mechanism(mechanism), criterion)
 
 
 @lru_cache(maxsize=4096)
@@ -234,7 +237,8 @@ def place_best(
     """
     standard = population.standard
     solved_at = tuple(population.coarse(theta).tolist()) if standard is None else standard
-    knots = np.array(best_knots(population, solved_at, mechanism, criterion).knots)
+    at = tuple(population.check(solved_at).tolist())
+    knots = np.array(_best(population, at, mechanism, criterion).knots)
     placed = population.place(theta, knots)
     snapped = population.snap(theta, placed)
     if np.isfinite(snapped).all() and (np.diff(snapped) > 0).all():
@@ -263,6 +267,7 @@ def best_cells(
     >>> [best_cells(Normal(), epsilon=epsilon).cells for epsilon in (0.5, 2.0, 5.0)]
     [3, 3, 8]
     """
+    as_population(population)
     at = theta if theta is not None else population.standard or population.middle()
     best: Response | GaussianResponse | None = None
     losses: list[float] = []

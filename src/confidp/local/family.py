@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confidp.errors import InvalidArgument, InvalidType, real
-from confidp.local.priors import Prior, above_zero
+from confidp.local.priors import LOG_LIMIT, PRIORS, Prior
+from confidp.privacy.guarantees import numbers
 
 Array = NDArray[np.float64]
 
-LOG_LIMIT = 300.0  # a positive parameter stays in e^±300, whose ratios and squares are finite
+_LARGEST = math.exp(LOG_LIMIT + 1)  # of a θ that is asked for: a grid may go a little beyond
 _GRID = 4  # cut points lie on a grid of at least this many steps in the population's spread
 _STENCIL = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of sixth order
 _STEP = 1e-3  # relative: truncation 1e-18 against rounding 1e-13
@@ -179,19 +180,22 @@ class Population(ABC):
 
     def check(self, theta: Sequence[float] | Array) -> Array:
         """Return one θ as an array, or raise naming the parameter that is out of range."""
-        point = np.asarray(theta, dtype=np.float64).reshape(-1)
+        point = numbers("theta", theta).reshape(-1)
         if len(point) != len(self.parameters):
             names = ", ".join(self.parameters)
             raise InvalidArgument(f"theta must be ({names}), not {len(point)} numbers")
         for name, prior, value in zip(self.parameters, self.priors, point, strict=True):
             if prior.positive:
-                above_zero(name, float(value))
+                real(name, float(value), "in e^±300", lambda x: 1 / _LARGEST <= x <= _LARGEST)
             else:
-                real(name, float(value), "of any size", lambda _: True)
+                real(name, float(value), "within ±e^300", lambda x: abs(x) <= _LARGEST)
         return point
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the family, its settings and priors, JSON-ready."""
+        """Return the family, its settings and priors, JSON-ready; priors of your own aren't."""
+        own = [type(p).__name__ for p in self.priors if type(p) not in PRIORS.values()]
+        if own:
+            raise InvalidArgument(f"save knows confidp's priors only, not {', '.join(own)}")
         priors = {
             name: {"prior": type(prior).__name__, **asdict(prior)}  # type: ignore[call-overload]
             for name, prior in zip(self.parameters, self.priors, strict=True)

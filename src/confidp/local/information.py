@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confidp.errors import InvalidArgument
-from confidp.local.population import Population
+from confidp.errors import ConfidpError, InvalidArgument, InvalidType
+from confidp.local.population import Population, as_population
+from confidp.privacy.guarantees import numbers
 
 Array = NDArray[np.float64]
 Weights = tuple[tuple[float, ...], ...]  # one row for each cell, one column for each answer
@@ -44,9 +45,8 @@ class Design:
         >>> Design.of([0.0], [[3, 1], [1, 3]])
         Design(cuts=(0.0,), weights=((3.0, 1.0), (1.0, 3.0)))
         """
-        points = np.asarray(cuts, dtype=np.float64)
-        matrix = np.asarray(weights, dtype=np.float64)
-        if points.ndim != 1 or not np.isfinite(points).all() or (np.diff(points) <= 0).any():
+        points, matrix = numbers("cuts", cuts), numbers("weights", weights)
+        if points.ndim != 1 or not np.isfinite(points).all() or (points[1:] <= points[:-1]).any():
             raise InvalidArgument("cuts must be finite and increasing")
         if matrix.ndim != 2 or len(matrix) != len(points) + 1:
             raise InvalidArgument(f"weights must have {len(points) + 1} rows, one for each cell")
@@ -96,7 +96,9 @@ def fisher_information(
     >>> math.isclose(information[0, 0], 2 / math.pi * math.tanh(0.5) ** 2)
     True
     """
-    point = population.check(theta)
+    point = as_population(population).check(theta)
+    if not isinstance(design, Design):
+        raise InvalidType(f"design must be a Design, not {type(design).__name__}")
     return information_at(population, point, np.array(design.cuts), design.probabilities())
 
 
@@ -128,6 +130,10 @@ class COptimal:
 
     direction: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Check the direction."""
+        object.__setattr__(self, "direction", _direction("direction", self.direction))
+
     def __call__(self, information: Array) -> float:
         """Return the loss."""
         inverse, c = _inverse(information), np.array(self.direction)
@@ -143,17 +149,62 @@ class Diagonal:
 
     weights: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Check the weights."""
+        object.__setattr__(self, "weights", _direction("weights", self.weights))
+
     def __call__(self, information: Array) -> float:
         """Return the loss."""
         return -float(np.array(self.weights) @ np.diagonal(information))
 
 
+def check_criterion(criterion: Any, d: int) -> Criterion:
+    """Return a criterion of d parameters, or raise: it is tried on the identity.
+
+    Examples
+    --------
+    >>> check_criterion(COptimal((1.0, 0.0)), 3)
+    Traceback (most recent call last):
+    confidp.errors.InvalidArgument: criterion must take an information matrix of 3 parameters...
+    """
+    if isinstance(criterion, type) or not callable(criterion):
+        raise InvalidType(f"criterion must be a function, not {type(criterion).__name__}")
+    try:
+        hash(criterion)  # what is solved for is kept by it
+        loss = criterion(np.eye(d))
+    except ConfidpError:
+        raise
+    except Exception as error:  # its traceback is the user's to see
+        kind = type(error).__name__
+        raise InvalidArgument(
+            f"criterion must take an information matrix of {d} parameters, but raised {kind}"
+        ) from error
+    number = numbers("criterion's loss", loss)
+    if number.ndim or np.isnan(number):
+        raise InvalidArgument("criterion must return one number, and not NaN")
+    known: Criterion = criterion
+    return known
+
+
+def _direction(name: str, values: ArrayLike) -> tuple[float, ...]:
+    vector = numbers(name, values)
+    if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
+        raise InvalidArgument(f"{name} must be one finite number a parameter, not all of them 0")
+    return tuple(vector.tolist())
+
+
 def _inverse(information: Array) -> Array | None:
     """Return F⁻¹, or None where F is singular; F is scaled first, so units don't matter."""
-    scale = np.sqrt(np.diagonal(information))
-    if not (np.isfinite(scale).all() and (scale > 0).all()):
-        return None
-    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    if values[0] <= _FLAT * values[-1]:
-        return None
-    return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
+    try:
+        if np.ndim(information) != 2:
+            raise ValueError("it isn't a matrix")
+        with np.errstate(all="ignore"):
+            scale = np.sqrt(np.diagonal(information))
+            if not (np.isfinite(scale).all() and (scale > 0).all()):
+                return None
+            values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+            if not values[0] > _FLAT * values[-1]:
+                return None
+            return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
+    except Exception as error:  # not looked at before: a search calls this often
+        raise InvalidType("information must be a square array of finite numbers") from error

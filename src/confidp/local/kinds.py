@@ -10,16 +10,24 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from confidp.errors import integer, real
+from confidp.errors import InvalidArgument, InvalidType, integer, real
 from confidp.local import mechanisms
-from confidp.local.channel import EPSILON_CAP, TOTAL, Channel
+from confidp.local.channel import (
+    EPSILON_CAP,
+    MAX_CELLS,
+    MAX_OUTPUTS,
+    MAX_WEIGHTS,
+    TOTAL,
+    Channel,
+)
 from confidp.local.query import Query
+from confidp.privacy.guarantees import numbers
 
 Array = NDArray[np.float64]
 
@@ -40,6 +48,9 @@ def randomised_response(cells: int, epsilon: float) -> Array:
     return np.asarray(matrix / (1 + (count - 1) * small))
 
 
+_MOST_STEPS = math.isqrt(MAX_WEIGHTS) - 1
+
+
 @runtime_checkable
 class Mechanism(Hashable, Protocol):
     """A kind of query whose place is free: k knots, from which all else follows.
@@ -58,6 +69,29 @@ class Mechanism(Hashable, Protocol):
         """Return the query to be asked, its privacy checked; of several a fair coin chooses one."""
 
 
+def as_mechanism(value: Any) -> Mechanism:
+    """Return `value` if it is a mechanism, or raise."""
+    if isinstance(value, type) or not isinstance(value, Mechanism):
+        kind = type(value).__name__
+        raise InvalidType(f"mechanism must be one such as Response(3, 1.0), not {kind}")
+    return value
+
+
+def _keep(mechanism: Any, **fields: float | int) -> None:
+    """Set fields of a frozen mechanism, once they have been checked."""
+    for name, kept in fields.items():
+        object.__setattr__(mechanism, name, kept)
+
+
+def _cells(cells: Any) -> int:
+    return integer("cells", cells, least=2, most=MAX_CELLS)
+
+
+def _epsilon(epsilon: Any) -> float:
+    allowed = f"above 0 and at most {EPSILON_CAP:g}"
+    return real("epsilon", epsilon, allowed, lambda e: 0 < e <= EPSILON_CAP)
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """k-ary randomised response: the knots are the cut points.
@@ -73,6 +107,10 @@ class Response:
 
     cells: int
     epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _keep(self, cells=_cells(self.cells), epsilon=_epsilon(self.epsilon))
 
     @property
     def n_knots(self) -> int:
@@ -101,6 +139,11 @@ class GaussianResponse:
     cells: int
     mu: float
 
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        mu = real("mu", self.mu, "above 0", lambda x: x > 0)
+        _keep(self, cells=_cells(self.cells), mu=mu)
+
     @property
     def n_knots(self) -> int:
         """One fewer than cells."""
@@ -122,6 +165,11 @@ class TruncatedLaplace:
     epsilon: float
     steps: int = 32
 
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        steps = integer("steps", self.steps, least=1, most=_MOST_STEPS)
+        _keep(self, epsilon=_epsilon(self.epsilon), steps=steps)
+
     @property
     def n_knots(self) -> int:
         """Two ends."""
@@ -133,8 +181,8 @@ class TruncatedLaplace:
 
     def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
         """Return the one query."""
-        channel = _channel(self)  # refuses too many steps, before they are laid out
-        return (Query(tuple(_grid(knots, self.steps).tolist()), channel, epsilon=self.epsilon),)
+        cuts = _grid(_ends(knots), self.steps)
+        return (Query(tuple(cuts.tolist()), _channel(self), epsilon=self.epsilon),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +193,14 @@ class TruncatedGaussian:
     steps: int = 32
     outputs: int = 64
 
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        cap = mechanisms.MU_CAP
+        mu = real("mu", self.mu, f"above 0 and at most {cap:g}", lambda x: 0 < x <= cap)
+        steps = integer("steps", self.steps, least=1, most=_MOST_STEPS)
+        outputs = integer("outputs", self.outputs, least=2, most=MAX_OUTPUTS)
+        _keep(self, mu=mu, steps=steps, outputs=outputs)
+
     @property
     def n_knots(self) -> int:
         """Two ends."""
@@ -156,8 +212,15 @@ class TruncatedGaussian:
 
     def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
         """Return the one query."""
-        channel = _channel(self)  # refuses too many steps, before they are laid out
-        return (Query(tuple(_grid(knots, self.steps).tolist()), channel, mu=self.mu),)
+        cuts = _grid(_ends(knots), self.steps)
+        return (Query(tuple(cuts.tolist()), _channel(self), mu=self.mu),)
+
+
+def _ends(knots: Any) -> tuple[float, float]:
+    ends = numbers("knots", knots)
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise InvalidArgument("knots must be two finite ends of an interval, the lower one first")
+    return float(ends[0]), float(ends[1])
 
 
 def _grid(knots: tuple[float, ...], steps: int) -> Array:

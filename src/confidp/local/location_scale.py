@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from confidp.local.family import LOG_LIMIT, Population, snap_logarithm
+from confidp.errors import real
+from confidp.local.family import Population, snap_logarithm
 from confidp.local.priors import (
     ANYWHERE,
+    LOG_LIMIT,
     PAPERS_SCALE,
     NormalPrior,
     Prior,
-    above_zero,
+    check_prior,
     keep,
-    needs_positive,
 )
 
 Array = NDArray[np.float64]
@@ -33,8 +34,10 @@ class LocationScale(Population):
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        """Check that the scale's prior has positive values alone."""
-        needs_positive(self.parameters[1], self.priors[1])
+        """Check the priors; the scale's has positive values alone."""
+        location, scale = self.parameters
+        check_prior(location, self.priors[0])
+        check_prior(scale, self.priors[1], positive=True)
 
     @abstractmethod
     def _cdf(self, z: Array) -> Array: ...
@@ -116,7 +119,7 @@ class Normal(LocationScale):
 
 @dataclass(frozen=True, slots=True)
 class StudentT(LocationScale):
-    """Student's t with known degrees of freedom, moved and scaled.
+    """Student's t with known degrees of freedom, from 0.1 to 1e10, moved and scaled.
 
     Examples
     --------
@@ -130,7 +133,7 @@ class StudentT(LocationScale):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        keep(self, df=above_zero("df", self.df))
+        keep(self, df=real("df", self.df, "in [0.1, 1e10]", lambda x: 0.1 <= x <= 1e10))
         LocationScale.__post_init__(self)
 
     def _cdf(self, z: Array) -> Array:

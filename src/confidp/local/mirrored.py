@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import InvalidType
+from confidp.errors import InvalidArgument, InvalidType
 from confidp.local import mechanisms
-from confidp.local.design import Mechanism
+from confidp.local.kinds import Mechanism, as_mechanism
 from confidp.local.query import Query
+from confidp.privacy.guarantees import numbers
 
 Array = NDArray[np.float64]
 
@@ -52,9 +53,8 @@ class Mirrored:
 
     def __post_init__(self) -> None:
         """Refuse what can't be mirrored."""
-        if isinstance(self.mechanism, Mirrored) or not isinstance(self.mechanism, Mechanism):
-            kind = type(self.mechanism).__name__
-            raise InvalidType(f"mechanism must be a Mechanism that is not mirrored, not {kind}")
+        if isinstance(as_mechanism(self.mechanism), Mirrored):
+            raise InvalidType("mechanism must be one that is not mirrored")
 
     @property
     def n_knots(self) -> int:
@@ -74,5 +74,9 @@ class Mirrored:
 
     def queries(self, knots: tuple[float, ...]) -> tuple[Query, ...]:
         """Return the two queries, each with its proof; a fair coin chooses."""
-        (above,) = self.mechanism.queries(knots[1:])
-        return mechanisms.mirrored_pair(above, knots[0])
+        points = numbers("knots", knots)
+        if points.shape != (self.n_knots,):
+            raise InvalidArgument(f"knots must be {self.n_knots} numbers, the centre first")
+        centre, *own = points.tolist()
+        (above,) = self.mechanism.queries(tuple(own))
+        return mechanisms.mirrored_pair(above, centre)

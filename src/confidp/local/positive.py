@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from confidp.local.family import Population, snap_logarithm
-from confidp.local.priors import ANY_SIZE, LogNormalPrior, Prior, needs_positive
+from confidp.local.priors import ANY_SIZE, LogNormalPrior, Prior, check_prior
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class Exponential(Population):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        needs_positive("scale", self.scale)
+        check_prior("scale", self.scale, positive=True)
 
     @property
     def positive(self) -> bool:
@@ -76,8 +76,8 @@ class Gamma(Population):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        needs_positive("shape", self.shape)
-        needs_positive("scale", self.scale)
+        check_prior("shape", self.shape, positive=True)
+        check_prior("scale", self.scale, positive=True)
 
     @property
     def positive(self) -> bool:

@@ -65,6 +65,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_MOST_PARTICLES = 10**7  # some gigabytes
 _RESAMPLE = 1 / 2  # resample and move below this share of effective particles
 _STEP = 1 / 2  # a step keeps at least this share of the effective sample size
 _REFRESHED = 0.8  # move until this share of particles is replaced by independent draws,
@@ -90,7 +91,7 @@ def start(population: Population, n_particles: int, rng: np.random.Generator) ->
     >>> bool(after.mean[0] > 50), after.diagnostics.reports
     (True, 1000000)
     """
-    n = integer("n_particles", n_particles, least=2)
+    n = integer("n_particles", n_particles, least=2, most=_MOST_PARTICLES)
     particles = as_population(population).unconstrained(population.sample_prior(n, rng))
     log_weights = np.full(n, -math.log(n))
     return Posterior(population, particles, log_weights, {}, 0.0, Diagnostics())

@@ -12,9 +12,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import InvalidArgument, real
+from confidp.errors import InvalidArgument, InvalidType, real, shown
 
 Array = NDArray[np.float64]
+
+LOG_LIMIT = 300.0  # a positive parameter stays in e^±300, whose ratios and squares are finite
+_FARTHEST = math.exp(LOG_LIMIT)
 
 
 def above_zero(name: str, value: float) -> float:
@@ -65,8 +68,8 @@ class NormalPrior:
         return np.asarray(-0.5 * z * z - math.log(self.sd * math.sqrt(2 * math.pi)))
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
-        """Return independent draws."""
-        return rng.normal(self.mean, self.sd, size)
+        """Return independent draws, moved to ±e^300 where they are beyond."""
+        return np.clip(rng.normal(self.mean, self.sd, size), -_FARTHEST, _FARTHEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,8 @@ class LogNormalPrior:
         return np.asarray(NormalPrior(self.mean, self.sd).log_density(log_x) - log_x)
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
-        """Return independent draws."""
-        return np.exp(rng.normal(self.mean, self.sd, size))
+        """Return independent draws, moved to e^±300 where they are beyond."""
+        return np.exp(np.clip(rng.normal(self.mean, self.sd, size), -LOG_LIMIT, LOG_LIMIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,8 @@ class RootInverseGammaPrior:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        keep(self, shape=above_zero("shape", self.shape))
+        allowed = "above 0 and at most 1e300"
+        keep(self, shape=real("shape", self.shape, allowed, lambda x: 0 < x <= 1e300))
         keep(self, scale=above_zero("scale", self.scale))
 
     def log_density(self, x: Array) -> Array:
@@ -111,8 +115,10 @@ class RootInverseGammaPrior:
         return np.asarray(constant - (2 * self.shape + 1) * np.log(x) - self.scale / x / x)
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
-        """Return independent draws."""
-        return np.sqrt(self.scale / rng.gamma(self.shape, 1.0, size))
+        """Return independent draws, moved to e^±300 where they are beyond."""
+        with np.errstate(all="ignore"):
+            draws = np.sqrt(self.scale / rng.gamma(self.shape, 1.0, size))
+        return np.clip(draws, 1 / _FARTHEST, _FARTHEST)
 
 
 # What the families assume unless told. The first two are the paper's.
@@ -125,7 +131,23 @@ PRIORS: dict[str, type[Any]] = {
 }
 
 
-def needs_positive(name: str, prior: Prior) -> None:
-    """Raise where a positive parameter has a prior on the whole line."""
-    if not prior.positive:
-        raise InvalidArgument(f"{name} must have a prior on positive numbers, not {prior}")
+def check_prior(name: str, prior: Any, positive: bool = False) -> None:
+    """Raise where it isn't a prior, or is one on the whole line for a positive parameter.
+
+    Examples
+    --------
+    >>> check_prior("sigma", NormalPrior(), positive=True)
+    Traceback (most recent call last):
+    confidp.errors.InvalidArgument: sigma must have a prior on positive numbers, not NormalPrior...
+    """
+    try:
+        hash(prior)  # what is solved for a family is kept by its priors
+        draws = callable(prior.log_density) and callable(prior.sample)
+        is_prior = draws and isinstance(prior.positive, bool) and not isinstance(prior, type)
+    except Exception:  # whatever its type raises
+        is_prior = False
+    if not is_prior:
+        kind = type(prior).__name__
+        raise InvalidType(f"{name} must be a prior such as NormalPrior(), not {kind}")
+    if positive and not prior.positive:
+        raise InvalidArgument(f"{name} must have a prior on positive numbers, not {shown(prior)}")

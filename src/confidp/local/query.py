@@ -249,7 +249,7 @@ def _value(x: Any) -> float | int:
 def _cuts(cuts: Any, cells: int) -> tuple[float, ...]:
     try:
         cuts = tuple(cuts)
-    except TypeError:
+    except Exception:  # whatever its type raises
         raise InvalidType("cuts must be a sequence of numbers") from None
     if len(cuts) != cells - 1:
         raise InvalidArgument(

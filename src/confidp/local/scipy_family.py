@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from confidp.errors import InvalidArgument, real
+from confidp.errors import InvalidArgument, InvalidType, real, shown
 from confidp.local.family import Population
-from confidp.local.priors import Prior, keep
+from confidp.local.priors import Prior, check_prior, keep
 
 Array = NDArray[np.float64]
 
@@ -50,17 +50,26 @@ class ScipyFamily(Population):
         """Check the settings."""
         family = getattr(stats, self.name, None) if isinstance(self.name, str) else None
         if not isinstance(family, stats.rv_continuous):
-            raise InvalidArgument(f"name must be a continuous family of scipy.stats: {self.name!r}")
+            raise InvalidArgument(
+                f"name must be a continuous family of scipy.stats, not {shown(self.name)}"
+            )
+        for role in ("unknown", "held"):
+            if not isinstance(getattr(self, role), Mapping):
+                raise InvalidType(f"{role} must be a dict from parameters' names")
         shapes = {s.strip() for s in family.shapes.split(",")} if family.shapes else set()
         given = [*self.unknown, *self.held]
+        if not all(isinstance(name, str) for name in given):
+            raise InvalidType("unknown and held must be dicts from parameters' names")
         if len(set(given)) < len(given) or not shapes <= set(given) <= shapes | {"loc", "scale"}:
             allowed = ", ".join([*sorted(shapes), "loc", "scale"])
             raise InvalidArgument(
                 f"unknown and held must name each of {allowed} once (loc and scale may be left "
-                f"out), not {', '.join(map(repr, given))}"
+                f"out), not {shown(given)}"
             )
         if not self.unknown:
             raise InvalidArgument("unknown must name at least one parameter")
+        for name, prior in self.unknown.items():
+            check_prior(name, prior)
         held = {k: real(k, v, "of any size", lambda _: True) for k, v in self.held.items()}
         keep(self, unknown=dict(self.unknown), held=held)
 

@@ -95,14 +95,14 @@ class QuantileCollector:
         self._q = real("q", q, "in (0, 1)", lambda x: 0 < x < 1)
         self._bounds = _bounds(bounds)
         self._epsilon = checked_epsilon(epsilon)
-        self._m = integer("cells", cells, least=2)
-        if self._m > _MOST_CELLS:
-            raise InvalidArgument(f"cells must be at most {_MOST_CELLS}, not {self._m}")
+        self._m = integer("cells", cells, least=2, most=_MOST_CELLS)
         low, high = self._bounds
         self._edges = low + (high - low) * np.arange(self._m + 1) / self._m
         if not (np.diff(self._edges) > 0).all():
             raise InvalidArgument("cells must be fewer for bounds so close")
         lie = sign_response(0.0, self._epsilon).channel.weights[1][0] / TOTAL
+        if lie >= 0.5:
+            raise InvalidArgument("epsilon must be larger: chances are in units of 2^-32")
         self._lie, self._truth = lie, 1 - 2 * lie
         self._chance = lie + self._truth * self._q  # p_q
         self._evidence = np.zeros(self._m)  # logarithms, one a cell
@@ -301,18 +301,21 @@ def quantile_limit(q: float, epsilon: float, density: float, people: int) -> flo
 
     √(p_q (1 − p_q)/n) / ((1 − 2a) f): what n people answer at the quantile itself, with the
     density f there known. An interval for every distribution has to find out the density too.
+    Infinite where ε and f are too small for a float.
 
     Examples
     --------
     >>> round(quantile_limit(0.5, 1.0, density=0.4, people=1000), 4)
     0.0855
     """
-    lie = 1 / (1 + math.exp(checked_epsilon(epsilon)))
+    epsilon = checked_epsilon(epsilon)
+    lie = 1 / (1 + math.exp(epsilon))
     level_ = real("q", q, "in (0, 1)", lambda x: 0 < x < 1)
     height = real("density", density, "above 0", lambda f: f > 0)
     chance = lie + (1 - 2 * lie) * level_
-    n = integer("people", people, least=1)
-    return math.sqrt(chance * (1 - chance) / n) / ((1 - 2 * lie) * height)
+    n = integer("people", people, least=1, most=10**18)
+    told = math.tanh(epsilon / 2) * height  # 1 − 2a, without cancelling
+    return math.sqrt(chance * (1 - chance) / n) / told if told else math.inf
 
 
 def _bounds(bounds: Any) -> tuple[float, float]:

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
-from confidp.errors import InvalidArgument, integer
+from confidp.errors import InvalidArgument, InvalidType, integer, shown
 from confidp.local.channel import TOTAL
 from confidp.local.collector import Collector
 from confidp.local.information import Array, Design, answer_probabilities
-from confidp.local.population import Population
+from confidp.local.population import Population, as_population
 from confidp.local.query import Query
+from confidp.local.state import check_generator
+from confidp.privacy.guarantees import numbers
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # posterior quantiles kept: the 50% and 90% intervals
 _FIT_CELLS = 400
@@ -51,8 +53,14 @@ class Drawn:
     population: Population
     theta: Array
 
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        theta = as_population(self.population).check(self.theta)
+        object.__setattr__(self, "theta", theta)
+
     def answer(self, query: Query, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return how many of the next `count` people give each answer."""
+        count = _checked(query, count, rng)
         design = Design.of(query.cuts, query.channel.weights)
         chances = answer_probabilities(self.population, self.theta[None, :], design)[0]
         return np.asarray(rng.multinomial(count, chances / chances.sum()))
@@ -76,11 +84,20 @@ class Rows:
     values: Array = field(repr=False)
     asked: int = 0
 
+    def __post_init__(self) -> None:
+        """Check that they are numbers; which of them isn't stays unsaid."""
+        self.values = numbers("values", self.values)
+        if self.values.ndim != 1 or np.isnan(self.values).any():
+            raise InvalidArgument("values must be a list of numbers, none of them missing")
+        self.asked = integer("asked", self.asked, least=0, most=len(self.values))
+
     def answer(self, query: Query, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return how many of the next `count` people give each answer; nobody is asked twice."""
-        left = len(self.values) - self.asked
+        count, left = _checked(query, count, rng), len(self.values) - self.asked
         if count > left:
-            raise InvalidArgument(f"count must be at most {left}, the people left, not {count}")
+            raise InvalidArgument(
+                f"count must be at most {left}, the people left, not {shown(count)}"
+            )
         x = self.values[self.asked : self.asked + count]
         self.asked += count
         weights = np.array(query.channel.weights)
@@ -131,14 +148,32 @@ def rehearse(
     >>> last.reports, bool(abs(last.mean[0] - 50) < 1)
     (2000, True)
     """
+    if not isinstance(collector, Collector):
+        raise InvalidType(f"collector must be a Collector, not {type(collector).__name__}")
+    if isinstance(people, type) or not callable(getattr(people, "answer", None)):
+        raise InvalidType(f"people must be Drawn or Rows, not {type(people).__name__}")
     count = integer("count", count, least=1)
     round_size = integer("round_size", round_size, least=1)
+    check_generator(rng)
+    return _rounds(collector, people, count, round_size, rng)
+
+
+def _rounds(
+    collector: Collector, people: People, count: int, round_size: int, rng: np.random.Generator
+) -> Iterator[Round]:
     for start in range(0, count, round_size):
         asked = min(round_size, count - start)
         query = collector.query()
         collector.add_counts(query, people.answer(query, asked, rng).tolist())
         posterior = collector.posterior
         yield Round(start + asked, query.cuts, posterior.mean, posterior.quantiles(LEVELS))
+
+
+def _checked(query: Query, count: int, rng: np.random.Generator) -> int:
+    if not isinstance(query, Query):
+        raise InvalidType(f"query must be a Query, not {type(query).__name__}")
+    check_generator(rng)
+    return integer("count", count, least=0, most=2**62)
 
 
 def fit(population: Population, values: ArrayLike) -> Array:

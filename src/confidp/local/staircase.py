@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from confidp.errors import InvalidArgument, integer, real
+from confidp.errors import InvalidArgument, integer, real, shown
 from confidp.local.channel import EPSILON_CAP
 from confidp.local.design import Best, best_cells, best_knots, quantiles
 from confidp.local.information import (
@@ -40,21 +40,23 @@ from confidp.local.information import (
     Design,
     Diagonal,
     a_optimal,
+    check_criterion,
     d_optimal,
 )
 from confidp.local.kinds import Response
-from confidp.local.population import Population
+from confidp.local.population import Population, as_population
 
 Patterns = NDArray[np.bool_]  # one row a staircase column: where it is high
 
 _ENDS = 4.0  # the partition ends at the normal quantiles of ±4: 3e-5 beyond either
-_MOST_CELLS = 160
+MOST_CELLS = 160
 _VERTICES = 16  # channels mixed at most
 _STEPS = 80  # of one linear programme
 _NEW = 80  # patterns that enter it in one step
 _POOL = 400  # patterns kept from one to the next
 _SHIFTS = 8
 _SETTLED = 1e-7  # where the best channel so far has value 1
+_FAILED = "epsilon must be smaller, or cells fewer: the linear programme failed in floats"
 _BESIDE = 1e-9  # how far beside an arc a face is looked at, relative to the circle
 
 
@@ -120,12 +122,13 @@ def best_channel(
     >>> round(found.loss, 1)  # three-ary response: 21.07
     21.1
     """
-    point = population.check(theta)
+    point = as_population(population).check(theta)
     allowed = f"above 0 and at most {EPSILON_CAP:g}"
     epsilon = real("epsilon", epsilon, allowed, lambda e: 0 < e <= EPSILON_CAP)
     tolerance = real("tolerance", tolerance, "in (0, 1)", lambda t: 0 < t < 1)
-    if integer("cells", cells, least=2) > _MOST_CELLS:
-        raise InvalidArgument(f"cells must be at most {_MOST_CELLS}, not {cells}")
+    if integer("cells", cells, least=2) > MOST_CELLS:
+        raise InvalidArgument(f"cells must be at most {MOST_CELLS}, not {shown(cells)}")
+    check_criterion(criterion, len(point))
     _root(_gain(criterion, np.eye(len(point))))  # refuses what it can't do, before any work
     response, knots = _response(population, point, epsilon, criterion)
     cuts = _partition(population, point, cells, knots)
@@ -160,7 +163,11 @@ def _gain(criterion: Criterion, information: Array) -> Array:
     """Return G, minus the gradient of a convex loss: what each direction of F is worth."""
     if criterion is a_optimal:
         inverse = np.linalg.inv(information)
-        return np.asarray(inverse @ inverse)
+        with np.errstate(over="ignore"):
+            squared = np.asarray(inverse @ inverse)
+        if not 0 < np.trace(squared) < np.inf:
+            raise InvalidArgument("theta must be in another unit: its fourth power isn't a float")
+        return squared
     if criterion is d_optimal:
         return np.asarray(np.linalg.inv(information))
     if isinstance(criterion, COptimal):
@@ -210,7 +217,7 @@ class _Programme:
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if found.x is None:
-            raise ArithmeticError(f"the linear programme failed: {found.message}")
+            raise InvalidArgument(_FAILED)
         return -float(found.fun) * float(values.max()), np.maximum(found.x, 0.0)
 
 
@@ -326,7 +333,7 @@ def _master(
         method="highs",
     )
     if found.x is None:
-        raise ArithmeticError(f"the linear programme failed: {found.message}")
+        raise InvalidArgument(_FAILED)
     return np.asarray(found.x[:-1]), float(found.fun)
 
 

@@ -10,7 +10,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import InvalidArgument, InvalidType, integer, level
+from confidp.errors import InvalidArgument, InvalidType, StateError, integer, level
 from confidp.local.design import Design
 from confidp.local.likelihood import Counts
 from confidp.local.population import Population, population_from_dict
+from confidp.privacy.guarantees import numbers
 
 Array = NDArray[np.float64]
 
@@ -117,17 +118,21 @@ class Posterior:
 
     def quantiles(self, levels: Sequence[float]) -> Array:
         """Return weighted quantiles of each parameter, between particles by interpolation."""
+        wanted = numbers("levels", levels)
+        if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
+            raise InvalidArgument("levels must be a list of numbers in [0, 1]")
         theta, weights = self.theta, self.weights
         rows = []
         for column in theta.T:
             order = np.argsort(column, kind="stable")
             sorted_weights = weights[order]
             middles = np.cumsum(sorted_weights) - sorted_weights / 2
-            rows.append(np.interp(levels, middles, column[order]))
+            rows.append(np.interp(wanted, middles, column[order]))
         return np.stack(rows)
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Return one θ drawn from the posterior, for Thompson sampling."""
+        check_generator(rng)
         return np.asarray(self.theta[systematic(self.weights, rng.random(), 1)[0]])
 
 
@@ -188,19 +193,23 @@ def write_arrays(
     path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write arrays and a JSON header to one .npz file, whole or not at all."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidType(f"path must be a path, not {type(path).__name__}")
-    target = Path(path)
+    target = _path(path)
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial = None
     try:
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
         with partial.open("wb") as file:
             np.savez(file, header=text, **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
+    except (OSError, ValueError) as error:  # a ValueError where it is no file's name
+        reason = error.strerror if isinstance(error, OSError) else "not a file's name"
+        raise StateError(f"{_named(target)} can't be written: {reason}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):
+            if partial is not None:
+                partial.unlink(missing_ok=True)
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -227,19 +236,34 @@ def generator(state: Mapping[str, Any]) -> np.random.Generator:
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
     """Turn what a damaged file makes fail into one error that names it."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidType(f"path must be a path, not {type(path).__name__}")
+    named = _named(_path(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as a complex number taken for a real one
             yield
-    except FileNotFoundError:
-        raise
+    except (FileNotFoundError, PermissionError) as error:
+        raise StateError(f"{named} can't be read: {error.strerror}") from None
     except Exception as error:  # whatever NumPy, zipfile or JSON make of a damaged file
         reason = str(error) if isinstance(error, InvalidArgument) else type(error).__name__
-        name = repr(str(path)[-300:])
-        message = f"{name} is not a saved posterior or is damaged: {reason}"
+        message = f"{named} is not a saved posterior or is damaged: {reason}"
         raise InvalidArgument(message) from None
+
+
+def _path(path: Any) -> Path:
+    try:
+        return Path(path)
+    except Exception:  # whatever its type raises
+        raise InvalidType(f"path must be a path, not {type(path).__name__}") from None
+
+
+def _named(path: Path) -> str:
+    return repr(str(path)[-300:])
+
+
+def check_generator(rng: Any) -> None:
+    """Raise unless it is a NumPy generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise InvalidType(f"rng must be a numpy Generator, not {type(rng).__name__}")
 
 
 def systematic(weights: Array, offset: float, count: int | None = None) -> NDArray[np.intp]:
@@ -269,10 +293,14 @@ def log_sum(log_weights: Array) -> float:
     return top + math.log(float(np.exp(log_weights - top).sum()))
 
 
-def checked(query: Design, counts: Sequence[int]) -> tuple[int, ...]:
+def checked(query: Design, counts: Any) -> tuple[int, ...]:
     """Return counts as whole numbers, one for each of the query's answers, or raise."""
     if not isinstance(query, Design):
         raise InvalidType(f"query must be a Design, not {type(query).__name__}")
+    if not isinstance(counts, list | tuple) and not (
+        isinstance(counts, np.ndarray) and counts.ndim == 1
+    ):
+        raise InvalidType(f"counts must be a list of numbers, not {type(counts).__name__}")
     # Plain ints, as nearly all are, need no asking what they are.
     values = tuple(
         c if type(c) is int and c >= 0 else integer("counts", c, least=0) for c in counts

@@ -133,7 +133,7 @@ class StochasticGradient:
         rng: Seed = None,
     ) -> None:
         self._population = as_population(population)
-        self._criterion = chosen_criterion(criterion)
+        self._criterion = chosen_criterion(criterion, population)
         self._mechanism = chosen_mechanism(mechanism, epsilon, mu, population, self._criterion)
         theta = population.middle() if start is None else population.check(start)
         self._rng = Randomness.of(rng).indices
@@ -183,7 +183,8 @@ class StochasticGradient:
         Symmetric in unconstrained coordinates, so a positive parameter's is positive.
         """
         z, errors = self._averaged()
-        reach = special.ndtri((1 + level(confidence_level)) / 2) * errors
+        times = special.ndtri((1 + level(confidence_level)) / 2)
+        reach = np.where(np.isinf(errors), errors, times * np.minimum(errors, 1e300))
         return self._population.natural(np.stack([z - reach, z + reach])).T
 
     def _averaged(self) -> tuple[Array, Array]:
@@ -309,7 +310,7 @@ class StochasticGradient:
         self = cls(
             population,
             mechanism=from_dict(settings["mechanism"]),
-            criterion=criterion_from_dict(settings["criterion"]),
+            criterion=criterion_from_dict(settings["criterion"], population),
         )
         self._rng = state.generator(settings["generator"])
         self._reports = integer("reports", settings["reports"], least=0)

@@ -11,12 +11,14 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from confidp.errors import InvalidType, real
+from confidp.errors import InvalidType, real, shown
 from confidp.privacy import conversions
 
 
@@ -91,7 +93,7 @@ class GDP:
         alpha
             A rate or an array of rates, each in [0, 1].
         """
-        rates = _numbers("alpha", alpha)
+        rates = numbers("alpha", alpha)
         for extreme in (rates.min(initial=0.0), rates.max(initial=0.0)):
             real("alpha", float(extreme), "in [0, 1]", lambda x: 0 <= x <= 1)
         # −Φ⁻¹(α), not Φ⁻¹(1 − α): the latter loses every α under 1e-16.
@@ -185,14 +187,40 @@ def _root_bracket(value: Fraction) -> tuple[Fraction, Fraction]:
     return Fraction(low, 1 << shift), Fraction(high, 1 << shift)
 
 
-def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return an argument as an array of floats, or raise; what a float can't hold is infinite.
+
+    Examples
+    --------
+    >>> numbers("theta", [1, 0.5])
+    array([1. , 0.5])
+    >>> numbers("theta", "0.5")
+    Traceback (most recent call last):
+    confidp.errors.InvalidType: theta must be a number or an array of numbers, not dtype('<U3')
+    """
+    wanted = f"{name} must be a number or an array of numbers"
     try:
         array = np.asarray(values)
-    except ValueError as ragged:
-        raise InvalidType(f"{name} must be a number or an array of numbers") from ragged
+        if array.dtype.kind == "O" and array.size:
+            array = np.array([_float(x) for x in array.flat]).reshape(array.shape)
+    except Exception:  # whatever its type raises: its message may quote anything
+        raise InvalidType(wanted) from None
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidType(f"{wanted}, none of them masked")
     if array.dtype.kind not in "fiu":
-        raise InvalidType(f"{name} must be a number or an array of numbers, not {array.dtype}")
-    return array.astype(np.float64)
+        raise InvalidType(f"{wanted}, not {shown(array.dtype)}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64, copy=False)
+
+
+def _float(value: Any) -> float:
+    """Return a whole number or a fraction that NumPy has no type for as a float."""
+    if not issubclass(type(value), Real) or isinstance(value, bool):
+        raise TypeError
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _delta(delta: float) -> float:

@@ -130,6 +130,7 @@ class CRGS:
             request=request,
             resampling=resampling,
             units=units,
+            rate=statistic.scale(m) / statistic.scale(n),
             center=center,
             radius=GaussianMechanism(pivot + 2 * (error_m + error_n + units.step), half),
         )
@@ -143,6 +144,7 @@ class PublishedPlan(ABC):
     request: Request
     resampling: Resampling
     units: Units
+    rate: float  # τ_m/τ_n, which takes a distance at m to a radius at n
 
     @abstractmethod
     def release_on(
@@ -156,12 +158,6 @@ class PublishedPlan(ABC):
             return self.release_on(records, self.resampling.sets(randomness.indices), randomness)
         except MultiplicityExceeded:
             return bottom(len(self.statistic.origin))
-
-    @property
-    def rate(self) -> float:
-        """τ_m/τ_n, which takes a distance at m to a radius at n."""
-        scale = self.statistic.scale
-        return scale(self.resampling.size) / scale(self.resampling.n)
 
     def ball(
         self,

@@ -147,6 +147,7 @@ class CRSS:
             request=request,
             resampling=resampling,
             units=units,
+            rate=statistic.scale(resampling.size) / statistic.scale(n),
             beta=beta,
             center=PTRGDP(beta, mus[0], mus[1], delta, dimension),
             radius=PTRGDP(kappa * beta, mus[2], mus[3], delta),

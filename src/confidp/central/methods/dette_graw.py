@@ -131,6 +131,7 @@ class DetteGraw:
             request=request,
             accounting=Accounting(self.accounting),
             resample_size=m,
+            rate=statistic.scale(m) / statistic.scale(n),
             center=GaussianMechanism(delta_n + 2 * statistic.rounding(n), half),
             # Each of B numbers by itself gets the noise that moves of Δ_m·k need at ratio·k.
             resample=GaussianMechanism(delta_m + 2 * statistic.rounding(m), ratio, n_resamples),
@@ -151,6 +152,7 @@ class DetteGrawPlan:
     request: Request
     accounting: Accounting
     resample_size: int
+    rate: float  # τ_m/τ_n
     center: GaussianMechanism
     resample: GaussianMechanism
 
@@ -219,7 +221,7 @@ class DetteGrawPlan:
         least, largest = (
             pivots[math.ceil(p * len(pivots)) - 1] for p in (alpha, 1 - alpha)
         )  # fmt: skip
-        rate = Fraction(self.statistic.scale(m) / self.statistic.scale(n))
+        rate = Fraction(self.rate)
         estimate = center + self.statistic.origin[0]
         middle, radius = estimate - rate * (largest + least) / 2, rate * (largest - least) / 2
         return Released((to_float(middle),), to_float(radius), {"estimate": to_float(estimate)})

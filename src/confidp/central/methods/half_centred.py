@@ -21,7 +21,7 @@ from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.methods.noise_aware_smooth import SmoothPivots, release_with_bounds
 from confidp.central.methods.ptr_gdp import PTRGDP, half_delta
 from confidp.central.pivots import Units
-from confidp.central.resampling import IndexSets, Indices, Sampling, resamples
+from confidp.central.resampling import IndexSets, Indices, Sampling, ready, resamples
 from confidp.central.statistics.mean import resampled_sums
 from confidp.central.statistics.statistic import Records, Statistic
 from confidp.central.statistics.u_pairs import exact_dot
@@ -103,6 +103,7 @@ class HalfCentred:
             )
         if request.n < 4:
             raise InvalidArgument(f"n must be at least 4, for pairs in each half, not {request.n}")
+        ready(request.n)
         delta = half_delta("half-centred resampling", request.mu, request.delta, dimension=1)
         shares = (_CENTER_SHARE, 1 - _CENTER_SHARE)
         center, radius = (

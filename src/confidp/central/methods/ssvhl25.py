@@ -113,6 +113,7 @@ class SSVHL25:
             statistic=statistic,
             request=request,
             resample_size=m,
+            rate=statistic.scale(m) / statistic.scale(n) / math.sqrt(1 - m / n),
             epsilon=own,
             delta=delta_each,
             # Each of B numbers by itself gets the noise that a move of Δ_m needs.
@@ -127,6 +128,7 @@ class SSVHL25Plan:
     statistic: MeanLike
     request: Request
     resample_size: int
+    rate: float  # takes a distance at m, without replacement, to one at n
     epsilon: float
     delta: float
     estimator: GaussianMechanism
@@ -173,8 +175,7 @@ class SSVHL25Plan:
         pivots = sorted(x - center for x in noisy)
         alpha = (1 - Fraction(repr(self.request.confidence_level))) / 2
         least, largest = (pivots[math.ceil(p * n_resamples) - 1] for p in (alpha, 1 - alpha))
-        scale = self.statistic.scale
-        rate = Fraction(scale(m) / scale(n) / math.sqrt(1 - m / n))
+        rate = Fraction(self.rate)
         estimate = center + self.statistic.origin[0]
         middle, radius = estimate - rate * (largest + least) / 2, rate * (largest - least) / 2
         return Released((to_float(middle),), to_float(radius), {"estimate": to_float(estimate)})

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confidp.central.grid import check_bounds
-from confidp.central.statistics.statistic import sensitivity_at
+from confidp.central.statistics.statistic import sensitivity_at, stated_at
 from confidp.errors import InvalidArgument, InvalidType, integer, real
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Custom:
     bounds
         Public bounds ``(lower, upper)`` that every column is clipped to.
     scale
-        Takes N; returns τ_N. √N by default.
+        Takes N; returns τ_N, from 1e-150 to 1e150. √N by default.
     dimension
         How many numbers `function` returns.
     name
@@ -75,6 +75,7 @@ class Custom:
             given = getattr(self, role)
             if not callable(given) and (given is not None or role in ("function", "scale")):
                 raise InvalidType(f"{role} must be callable, not {type(given).__name__}")
+        object.__setattr__(self, "scale", _checked(self.scale))
         if self.sensitivity is None and self.smooth_sensitivity is None:
             raise InvalidArgument("sensitivity must be given, or smooth_sensitivity")
         precision = real("precision", self.precision, "in [0, 1e120]", lambda x: 0 <= x <= 1e120)
@@ -106,7 +107,7 @@ class Custom:
         """Check what is stated, at n; any number of columns will do."""
         if self.sensitivity is not None:
             sensitivity_at(n, self.sensitivity)
-        real("scale", self.scale(n), "above 0 for every N", lambda x: x > 0)
+        self.scale(n)
         return self
 
     def encode(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -140,6 +141,16 @@ class Custom:
             "bounds": [list(pair) for pair in self.bounds],
             "resolution": None,
         }
+
+
+def _checked(scale: Callable[[int], float]) -> Callable[[int], float]:
+    """Return a user's scale with what it returns checked; two of them have a finite ratio."""
+
+    def checked(n: int) -> float:
+        stated, allowed = stated_at(n, "scale", scale), "in [1e-150, 1e150] for every N"
+        return real("scale", stated, allowed, lambda x: 1e-150 <= x <= 1e150)
+
+    return checked
 
 
 def _quietly(compute: Callable[[], T]) -> T | None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.resampling import IndexSets, Indices, multiplicity
-from confidp.errors import real
+from confidp.errors import ConfidpError, InvalidArgument, real
 
+T = TypeVar("T")
 Records = NDArray[Any]  # (N, …): whatever `encode` made, one row a person
 
 
@@ -45,7 +46,10 @@ class Statistic(Protocol):
         """Return this statistic for data of that public shape, or raise if it can't take them."""
 
     def encode(self, rows: NDArray[np.float64]) -> Records:
-        """Return (n, columns) rows clipped and on the grid: a fixed function of each record."""
+        """Return (n, columns) rows clipped and on the grid: a fixed function of each record.
+
+        Rows may be the caller's own memory, and can't be written to.
+        """
 
     def value(
         self, records: Records, near: NDArray[np.float64] | None = None
@@ -66,6 +70,17 @@ class Statistic(Protocol):
         """Return the name and the settings, JSON-ready, for results and the audit trail."""
 
 
+def stated_at(n: int, role: str, function: Callable[[int], T]) -> T:
+    """Return what a user's own function of N returns, or raise naming what it raised."""
+    try:
+        return function(n)
+    except ConfidpError:
+        raise
+    except Exception as error:  # its traceback is the user's to see: N is public
+        kind = type(error).__name__
+        raise InvalidArgument(f"{role} must be a function of N, but raised {kind}") from error
+
+
 @runtime_checkable
 class MeanLike(Statistic, Protocol):
     """A statistic with a small global sensitivity (the paper, definition 1.1)."""
@@ -79,7 +94,7 @@ def sensitivity_at(n: int, sensitivity: Callable[[int], Fraction | float]) -> Fr
 
     Under 1e-250 the units that distances are counted in would underflow.
     """
-    stated = sensitivity(n)
+    stated = stated_at(n, "sensitivity", sensitivity)
     allowed = "of at least 1e-250 for every N"
     checked = real("sensitivity", stated, allowed, lambda x: x >= 1e-250)
     return stated if isinstance(stated, Fraction) else Fraction(checked)
@@ -164,6 +179,16 @@ def resample(
         quick = statistic.resampled(records, sets, near)
         sets.check(quick.multiplicity)
         return quick
+    return resample_one_by_one(statistic, records, sets, near)
+
+
+def resample_one_by_one(
+    statistic: Statistic,
+    records: Records,
+    sets: Iterable[Indices],
+    near: NDArray[np.float64],
+) -> Resampled:
+    """Return θ on resamples, each from its own records. **Private**."""
     values, kappa = [], 1
     for indices in sets:
         values.append(statistic.value(records[indices], near=near))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
-from confidp.errors import InvalidArgument
+from confidp.errors import InvalidArgument, shown
 
 NOT_DEGENERATE = (
     "the statistic isn't degenerate on this population: E h(x, X) isn't the same for every x, so "
@@ -136,7 +136,8 @@ def check_size(n: int, order: int) -> None:
     """Refuse data sets and resamples without a single tuple; n is public."""
     if n < order:
         raise InvalidArgument(
-            f"n and resample_size must be at least {order} for a kernel of {order} records, not {n}"
+            f"n and resample_size must be at least {order} for a kernel of {order} records, "
+            f"not {shown(n)}"
         )
 
 
@@ -172,6 +173,19 @@ def exact_dot(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
         for i, x in enumerate(_limbs(a, width))
         for j, y in enumerate(right)
     )
+
+
+def exact_sum(a: NDArray[np.int64]) -> int:
+    """Return Σ a_i of integers under 2^62 in size, however large the sum.
+
+    Examples
+    --------
+    >>> exact_sum(np.array([2**61] * 5)) == 5 * 2**61
+    True
+    """
+    if _largest(a) * len(a) < 2**63:
+        return int(a.sum())
+    return exact_dot(a, np.ones_like(a))
 
 
 def _largest(a: NDArray[np.int64]) -> int:
