@@ -10,8 +10,8 @@ mechanism's best query at the truth, for σ = 1; that of both together is √(10
     python benchmarks/local_calibration.py --billion      # prints seconds, writes nothing
 
 Reports are simulated as the collector's loop has them (`place_best`, an answer, `update`), without
-messages. Response runs 400 streams; truncated Laplace, which costs several times as much, 30, as
-the paper. Every stream has its own seed. A row of local_calibration.csv is a cell as far as it has
+messages. Every cell runs 400 streams; truncated Laplace costs several times as much. Every stream
+has its own seed. A row of local_calibration.csv is a cell as far as it has
 come; it is rewritten after every few streams, and the next run goes on from there. Everything is
 seeded: nothing here is private data.
 """
@@ -75,8 +75,8 @@ class Study:
 
 STUDIES = {
     "response": Study(lambda epsilon: best_cells(POPULATION, epsilon=epsilon), a_optimal, 400, 20),
-    "truncated-laplace A": Study(TruncatedLaplace, a_optimal, 30, 2),
-    "truncated-laplace F11": Study(TruncatedLaplace, Diagonal((1.0, 0.0)), 30, 2),
+    "truncated-laplace A": Study(TruncatedLaplace, a_optimal, 400, 10),
+    "truncated-laplace F11": Study(TruncatedLaplace, Diagonal((1.0, 0.0)), 400, 10),
 }
 
 

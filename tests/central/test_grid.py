@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confidp.central.grid import DEFAULT_CELLS, Grid, check_bounds
+from confidp import central
+from confidp.central import kernels
+from confidp.central.grid import DEFAULT_CELLS, Grid, check_bounds, encode_columns
 from confidp.errors import InvalidArgument, InvalidType
 
 GRIDS = [
@@ -21,6 +23,25 @@ GRIDS = [
     Grid.over((1e-120, 3e-120)),
     Grid.over((0.0, 2.0**52), 1),
 ]
+
+
+# Its upper bound's steps round to one more than there are.
+PAST_THE_END = Grid.over((0.917727, 3861.089326083805), 1e-12)
+
+
+@pytest.fixture(params=["NumPy", "compiled"])
+def way(request, monkeypatch):
+    """Both ways to encode, whatever is loaded."""
+    monkeypatch.setattr(
+        central.grid, "if_loaded", lambda: kernels if request.param == "compiled" else None
+    )
+
+
+def plain_encode(grid, values):
+    """Clip first, then count steps."""
+    lower, upper = float(grid.lower), float(grid.lower + grid.range)
+    steps = np.rint((np.clip(values, lower, upper) - lower) / float(grid.step))
+    return np.clip(steps, 0, grid.cells).astype(np.int64)
 
 
 def decode(grid, k):
@@ -132,8 +153,35 @@ def test_a_resolution_that_does_not_divide_the_range_is_refused(resolution, erro
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("grid", [*GRIDS, PAST_THE_END])
+@pytest.mark.parametrize("n", [1, 5, 2**14 - 1, 2**14 + 7])  # blocks of 2^14
+def test_both_ways_of_encoding_are_the_plain_one_to_the_last_bit(way, grid, n):
+    rng = np.random.default_rng(n)
+    lower, upper = float(grid.lower), float(grid.lower + grid.range)
+    halves = lower + (rng.integers(-3, grid.cells + 3, n) + 0.5) * float(grid.step)
+    anywhere = lower + rng.uniform(-0.1, 1.1, n) * (upper - lower)
+    ends = np.nextafter(rng.choice([lower, upper], n), rng.choice([-math.inf, math.inf], n))
+    wild = rng.choice([-math.inf, math.inf, 1.7e308, -1.7e308, 5e-324, -0.0], n)
+    values = rng.permuted(np.stack([halves, anywhere, ends, wild]), axis=0)[0]
+    values.flags.writeable = False
+    expected = plain_encode(grid, values)
+    assert np.array_equal(grid.encode(values), expected)
+    columns = np.stack([values, values[::-1]], axis=1)  # no longer side by side
+    assert np.array_equal(encode_columns([grid, grid], columns)[:, 0], expected)
+
+
 @pytest.mark.parametrize("grid", GRIDS)
-def test_values_beyond_the_bounds_and_infinities_clip_to_the_ends(grid):
+def test_whatever_a_record_is_its_integer_is_on_the_grid(way, grid):
+    assert grid.encode(np.array([math.nan, -math.nan])).tolist() == [0, 0]
+
+
+def test_arrays_of_any_shape_keep_it(way):
+    grid = Grid.over((0.0, 1.0), 0.25)
+    assert grid.encode(np.array([[0.3, 0.9], [2.0, -1.0]])).tolist() == [[1, 4], [4, 0]]
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_values_beyond_the_bounds_and_infinities_clip_to_the_ends(way, grid):
     lower, upper = float(grid.lower), float(grid.lower + grid.range)
     below = [-math.inf, -1.7e308, math.nextafter(lower, -math.inf), lower]
     above = [upper, math.nextafter(upper, math.inf), 1.7e308, math.inf]

@@ -127,8 +127,10 @@ def test_the_largest_weighted_gap_is_that_over_all_pairs(size, beta, most):
         ordered = np.sort(rng.integers(0, most, size=size + 1))
         left = ordered[at::-1].astype(np.float64)
         right = ordered[at:].astype(np.float64)
-        found = kernels.largest_weighted_gap(left, right, kernels.gap_weights(size + 1, beta))
-        assert found == pytest.approx(plain_gap(ordered, at, beta), rel=1e-13)
+        exact, weights = plain_gap(ordered, at, beta), kernels.gap_weights(size + 1, beta)
+        for share in (0.0, 0.5, 0.999, 1.001, 3.0):
+            found = kernels.largest_weighted_gap(left, right, weights, share * exact)
+            assert found == pytest.approx(max(1.0, share) * exact, rel=1e-13)
 
 
 @pytest.mark.parametrize("sampling", Sampling)
@@ -141,17 +143,17 @@ def test_quantiles_and_sensitivities_are_those_of_the_sorted_sets(sampling, spre
     order = np.argsort(records)
     places = np.argsort(order).astype(np.uint32)
     sets = resamples(n, m, 5, sampling, rng)
-    values, smooth, kappa = kernels.quantiles(
-        places, records[order], spread, at_ranks, sets.seed, 5, m, sets.replace, beta
-    )
-    for b, indices in enumerate(sets):
-        ordered = np.sort(records[indices])
-        assert values[b].tolist() == ordered[at_ranks - 1].tolist()
-        bounded = np.concatenate([[0], ordered, [spread]])
-        exact = [plain_gap(bounded, h, beta) for h in (at_ranks if b == 0 else at_ranks[2:3])]
-        found = smooth[b] if b == 0 else smooth[b][2:3]
-        assert found == pytest.approx(exact, rel=1e-12)
-    assert kappa == max(map(multiplicity, sets))
+    ordered = [np.sort(records[indices]) for indices in sets]
+    for ranks in (at_ranks, at_ranks[2:3], at_ranks[[0, 4]]):
+        values, largest, kappa = kernels.quantiles(
+            places, records[order], spread, ranks, sets.seed, 5, m, sets.replace, beta
+        )
+        for found, resample in zip(values, ordered, strict=True):
+            assert found.tolist() == resample[ranks - 1].tolist()
+        bounded = [np.concatenate([[0], resample, [spread]]) for resample in ordered]
+        exact = max(np.linalg.norm([plain_gap(x, h, beta) for h in ranks]) for x in bounded)
+        assert largest == pytest.approx(exact, rel=1e-12)
+        assert kappa == max(map(multiplicity, sets))
 
 
 @pytest.mark.parametrize("n", [255, 256, 257, 700])  # blocks of 256 places
@@ -165,3 +167,24 @@ def test_every_order_statistic_is_found(n):
         values, _, _ = kernels.quantiles(places, ordered, n, at_ranks, seed, 2, m, True, 0.0)
         exact = [np.sort(records[indices])[at_ranks - 1].tolist() for indices in sets]
         assert values.tolist() == exact
+
+
+@pytest.mark.parametrize("most", [1, 2**31 - 1])
+@pytest.mark.parametrize("n", [1, 2, 100, 5000])
+def test_sums_of_products_are_exact(most, n):
+    rng = np.random.default_rng(n)
+    x, y = rng.integers(-most, most + 1, size=(2, n))
+    x[0], y[-1] = -most, most
+    for a, b in ((x, y), (x, x), (np.stack([x, y]).T[:, 0], np.stack([x, y]).T[:, 1])):
+        first, second, high, low, bits = kernels.product_sums(a, b)
+        assert (first, second) == (sum(a.tolist()), sum(b.tolist()))
+        assert (high << 32) + low == sum(i * j for i, j in zip(a.tolist(), b.tolist(), strict=True))
+        assert bits < 2**31
+
+
+@pytest.mark.parametrize("large", [2**31, -(2**31) - 1, 2**62, -(2**62)])
+def test_products_that_no_64_bits_can_hold_show_in_the_bits(large):
+    small = np.arange(9)
+    x = np.where(small == 5, large, small)
+    assert kernels.product_sums(x, small)[4] >= 2**31
+    assert kernels.product_sums(small, x)[4] >= 2**31

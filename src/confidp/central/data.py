@@ -17,7 +17,7 @@ from confidp.errors import InvalidArgument, InvalidType, MissingValues, real, sh
 
 
 def as_rows(data: Any) -> NDArray[np.float64]:
-    """Return `data` as an (n, d) float array, missing values as NaN.
+    """Return `data` as an (n, d) float array to read from, missing values as NaN.
 
     Parameters
     ----------
@@ -33,6 +33,9 @@ def as_rows(data: Any) -> NDArray[np.float64]:
     Traceback (most recent call last):
     confidp.errors.InvalidType: data must be numbers, not text
     """
+    if type(data) is np.ndarray:
+        rows = _array(data)
+        return _checked(rows if rows.ndim == 2 else rows[:, None])
     try:
         native = nw.from_native(data, allow_series=True, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -49,11 +52,16 @@ def as_rows(data: Any) -> NDArray[np.float64]:
         columns = [_array(data)]
     if not columns:
         raise InvalidArgument("data must have at least one column")
-    rows = np.column_stack(columns)
+    return _checked(np.column_stack(columns))
+
+
+def _checked(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     if rows.shape[0] < 2:
         raise InvalidArgument(f"data must have at least 2 rows, not {rows.shape[0]}")
     if rows.shape[1] < 1:
         raise InvalidArgument("data must have at least one column")
+    rows = rows.view()
+    rows.flags.writeable = False  # it may be the caller's own memory
     return rows
 
 
@@ -74,10 +82,9 @@ def check_missing(missing: Any, bounds: tuple[tuple[float, float], ...] | None) 
 
 def fill_missing(rows: NDArray[np.float64], value: float | None) -> NDArray[np.float64]:
     """Return `rows` without NaN: filled with `value`, or refused where there should be none."""
-    missing = np.isnan(rows)
     if value is not None:
-        return np.where(missing, value, rows)
-    if missing.any():
+        return np.where(np.isnan(rows), value, rows)
+    if np.isnan(rows.max()):  # as it is if any is
         raise MissingValues(
             "data have missing or non-numeric values although missing='none' says there are none; "
             "pass a number inside the bounds to stand in for them (nothing was spent)"
@@ -102,7 +109,7 @@ def _array(data: Any) -> NDArray[np.float64]:
     if isinstance(data, str | bytes | dict | set):
         raise InvalidType(f"data must be an array of numbers, not {type(data).__name__}")
     if isinstance(data, np.ma.MaskedArray):
-        rows = _array(data.data)
+        rows = _array(data.data).copy()
         rows[np.ma.getmaskarray(data)] = np.nan
         return rows
     try:
@@ -121,7 +128,7 @@ def _array(data: Any) -> NDArray[np.float64]:
         kind = "text" if array.dtype.kind in "USTa" else str(array.dtype)
         raise InvalidType(f"data must be numbers, not {kind}")
     with np.errstate(over="ignore"):  # a long double beyond the largest float is an infinity
-        return array.astype(np.float64)
+        return array.astype(np.float64, order="C", copy=False)
 
 
 def _number(value: Any) -> float:

@@ -7,7 +7,7 @@ distances, their order and their squares are exact, whatever the statistic's siz
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -52,7 +52,7 @@ class Units:
         return [int(x) * self.step for x in point]
 
 
-def quantile_distance(resampled: Iterable[Point], center: Point, level: float) -> int:
+def quantile_distance(resampled: Sequence[Point] | Point, center: Point, level: float) -> int:
     """Return the ⌈level·B⌉-th smallest ℓ2 distance to `center`, rounded down to a whole unit.
 
     Examples
@@ -60,10 +60,9 @@ def quantile_distance(resampled: Iterable[Point], center: Point, level: float) -
     >>> quantile_distance([np.array([k]) for k in range(10)], np.array([0]), 0.9)
     8
     """
-    middle = center.tolist()
-    squares = sorted(
-        sum((x - c) ** 2 for x, c in zip(point.tolist(), middle, strict=True))
-        for point in resampled
-    )
-    rank = math.ceil(Fraction(repr(level)) * len(squares))  # 0.9 is 9/10: no float surprise
+    rank = math.ceil(Fraction(repr(level)) * len(resampled))  # 0.9 is 9/10: no float surprise
+    moved = np.abs(np.asarray(resampled) - center).view(np.uint64)  # up to 2^63
+    if moved.shape[1] == 1:
+        return int(np.partition(moved[:, 0], rank - 1)[rank - 1])
+    squares = sorted(sum(x * x for x in move) for move in moved.tolist())
     return math.isqrt(squares[rank - 1])

@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -96,31 +97,44 @@ def test_floors_hold():
     assert c.value(c.encode(np.full((4, 2), 0.5)))[0] == 0.0
 
 
-@pytest.mark.parametrize("statistic", STATISTICS[:1] + STATISTICS[2:3] + STATISTICS[4:5], ids=str)
-def test_the_rounding_bound_covers_floats_on_hard_data(statistic):
-    rng = np.random.default_rng(3)
-    n = 3000
-    fit = fitted(statistic, n)
-    rows = rng.uniform(0.2, 0.9, size=(n, len(statistic.bounds)))
-    rows[:, -1] = 0.5 + rng.uniform(-0.2, 0.2, n)
-    records = fit.encode(rows)
-    cells = [grid.cells for grid in fit.grids]
-    exact = [[Fraction(x, c) for x, c in zip(row, cells, strict=True)] for row in records.tolist()]
-    columns = list(zip(*exact, strict=True))
+def exact_value(statistic, records):
+    """The value to 50 digits, from the records' whole numbers and the bounds' decimals."""
+    grids, n = statistic.grids, len(records)
+    columns = [
+        [grid.lower + grid.step * k for k in column]
+        for grid, column in zip(grids, records.T.tolist(), strict=True)
+    ]
     means = [sum(column) / n for column in columns]
 
     def moment(i, j):
         pairs = zip(columns[i], columns[j], strict=True)
-        return sum((x - means[i]) * (y - means[j]) for x, y in pairs) / (n - 1)
+        centred = sum((x - means[i]) * (y - means[j]) for x, y in pairs) / (n - 1)
+        return mpmath.mpf(centred.numerator) / centred.denominator
 
-    if isinstance(statistic, StandardDeviation):
-        expected = math.sqrt(moment(0, 0))
-    elif isinstance(statistic, Ratio):
-        expected = float(means[0] / means[1])
-    else:
-        squares = [max(moment(i, i), Fraction(statistic.floors[i]) ** 2) for i in (0, 1)]
-        expected = float(moment(0, 1)) / math.sqrt(squares[0] * squares[1])
-    assert abs(float(fit.value(records)[0]) - expected) <= fit.rounding(n) + Fraction(1, 2**52)
+    with mpmath.workdps(50):
+        if isinstance(statistic, StandardDeviation):
+            return max(mpmath.sqrt(moment(0, 0)), mpmath.mpf(statistic.floor))
+        if isinstance(statistic, Ratio):
+            ratio = means[0] / max(means[1], Fraction(statistic.floor))
+            return mpmath.mpf(ratio.numerator) / ratio.denominator
+        squares = [max(moment(i, i), mpmath.mpf(statistic.floors[i]) ** 2) for i in (0, 1)]
+        return moment(0, 1) / mpmath.sqrt(squares[0] * squares[1])
+
+
+@pytest.mark.parametrize("statistic", STATISTICS, ids=str)
+@pytest.mark.parametrize(("n", "times"), [(2, 100), (9, 100), (3000, 1)])
+def test_the_rounding_bound_covers_floats(statistic, n, times):
+    rng = np.random.default_rng(3)
+    fit = fitted(statistic, n)
+    lower, upper = np.array(statistic.bounds).T
+    for _ in range(times):
+        spread = (upper - lower) * 10.0 ** -rng.uniform(0, 4)  # down to the floors
+        rows = lower + rng.uniform(0.2, 0.9) * (upper - lower) + rng.normal(size=(n, 1)) * spread
+        records = fit.encode(rows + rng.normal(size=rows.shape) * spread)
+        with mpmath.workdps(50):
+            apart = abs(mpmath.mpf(float(fit.value(records)[0])) - exact_value(fit, records))
+            bound = fit.rounding(n)
+            assert apart <= mpmath.mpf(bound.numerator) / bound.denominator
 
 
 def test_their_intervals_cover_at_generous_budgets():

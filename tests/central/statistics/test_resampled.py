@@ -2,10 +2,22 @@
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 
-from confidp import LogisticERM, Mean, Quantile, Ratio
+from confidp import (
+    ERM,
+    Correlation,
+    HuberERM,
+    LogisticERM,
+    Mean,
+    ProductKernel,
+    Quantile,
+    Ratio,
+    StandardDeviation,
+    Variance,
+)
 from confidp.central.resampling import MultiplicityExceeded, Sampling, multiplicity, resamples
 from confidp.central.statistics.mean import resampled_sums
 from confidp.central.statistics.statistic import (
@@ -14,6 +26,7 @@ from confidp.central.statistics.statistic import (
     resample,
     resample_smooth,
 )
+from minimisers import distance_to_exact, exact_gradient, location, named, ready
 
 N = 400
 ROWS = np.random.default_rng(1).random((N, 3))
@@ -24,8 +37,25 @@ BATCHED = [
     Mean(((0, 1), (0, 2), (0.2, 0.5))),
     Ratio(((0, 1), (0, 1)), floor=0.1),
     Ratio(((0, 1), (0, 1)), floor=0.499),  # which about half of the resamples fall under
+    StandardDeviation((0, 1), floor=0.1),
+    StandardDeviation((0, 1), floor=0.289),
+    StandardDeviation((0, 0.8), floor=0.1, resolution=1e-12),
+    Correlation(((0, 1), (-1, 1)), floors=(0.1, 0.288)),
+    Correlation(((0, 1), (0, 0.9)), floors=(0.1, 0.1), resolution=1e-10),
+    Variance((0, 1)),
+    Variance((-3, 2.0**31 - 4), resolution=1),  # products just fit
+    Variance((-4, 2.0**31 - 4), resolution=1),  # and just don't
+    Variance((0, 1), resolution=1e-14),
+    ProductKernel((-0.4, 1)),
+    ProductKernel((-0.5, 1), resolution=1e-13, degenerate=True),
 ]
-QUANTILES = [Quantile(0.5, (0, 1)), Quantile([0.1, 0.5, 0.95], (0, 1), resolution=0.1)]
+SMOOTH = [
+    Quantile(0.5, (0, 1)),
+    Quantile([0.1, 0.5, 0.95], (0, 1), resolution=0.1),
+    ProductKernel((-0.4, 1)),
+    ProductKernel((-0.5, 1), resolution=1e-13, degenerate=True),
+]
+REFITTED = [LogisticERM(0.05), HuberERM(0.05, 0.4, (-1, 1)), location(bounds=(-9, 9))]
 
 
 def prepared(statistic, columns):
@@ -51,9 +81,9 @@ def test_all_at_once_is_one_by_one_to_the_last_bit(statistic, sampling):
 
 
 @pytest.mark.parametrize("sampling", Sampling)
-@pytest.mark.parametrize("statistic", QUANTILES, ids=repr)
+@pytest.mark.parametrize("statistic", SMOOTH, ids=repr)
 @pytest.mark.parametrize("beta", [0.01, 0.2])
-def test_quantiles_and_their_sensitivity_are_the_same_too(statistic, sampling, beta):
+def test_values_and_their_smooth_sensitivity_are_the_same_too(statistic, sampling, beta):
     assert isinstance(statistic, SmoothBatched)
     fitted, records = prepared(statistic, 1)
     sets = resamples(N, 150, 40, sampling, np.random.default_rng(3))
@@ -82,20 +112,48 @@ def test_multiplicities_that_no_byte_can_hold_are_exact(m):
     totals, kappa = resampled_sums(np.array([[7]]), sets)
     assert totals.tolist() == [[7 * m], [7 * m]]
     assert kappa == m
+    median = Quantile(0.5, (0, 1))
+    assert median.resampled_smooth(np.array([7]), sets, 0.1).multiplicity == m
+
+
+def problem(statistic):
+    rng = np.random.default_rng(20)
+    rows = np.column_stack([rng.normal(size=(400, 3)), rng.random(400) < 0.4])
+    if isinstance(statistic, ERM):
+        rows = rows[:, :1]
+    return ready(statistic, rows)
 
 
 @pytest.mark.parametrize("sampling", Sampling)
-def test_all_refits_together_are_as_near_as_one_by_one(sampling):
-    rng = np.random.default_rng(20)
-    rows = np.column_stack([rng.normal(size=(400, 3)), rng.random(400) < 0.4])
-    statistic = LogisticERM(0.05).for_shape(400, 4)
-    records = statistic.encode(rows)
-    sets = resamples(400, 100, 30, sampling, rng)
+@pytest.mark.parametrize("statistic", REFITTED, ids=named)
+def test_all_refits_together_are_as_near_as_one_by_one(statistic, sampling):
+    statistic, records = problem(statistic)
+    sets = resamples(400, 100, 30, sampling, np.random.default_rng(20))
     near = statistic.value(records)
     quick, slow = (resample(statistic, records, s, near) for s in (sets, list(sets)))
     apart = np.linalg.norm(quick.values - slow.values, axis=1)
     assert apart.max() <= 2 * statistic.rounding(100)
     assert quick.multiplicity == slow.multiplicity
+    for value, indices in zip(quick.values[:3], sets, strict=False):
+        assert distance_to_exact(statistic, records[indices], value) <= statistic.rounding(100)
+
+
+@pytest.mark.parametrize("statistic", REFITTED, ids=named)
+@pytest.mark.parametrize("size", [0.0, 1.0, 100.0])
+def test_gradients_on_resamples_are_as_exact_as_stated(statistic, size):
+    statistic, records = problem(statistic)
+    rng = np.random.default_rng(21)
+    near = statistic.value(records)
+    gradient_of = statistic._resampled_gradients(records, near, 25)
+    error, growth = statistic._gradient_error(25)
+    for indices in resamples(400, 25, 2, Sampling.WITH_REPLACEMENT, rng):
+        gradient, sample = gradient_of(indices), records[indices]
+        for y in (near, near.copy(), near + size * rng.normal(size=len(near))):
+            with mpmath.workdps(50), np.errstate(over="ignore"):
+                exact = exact_gradient(statistic, sample, [mpmath.mpf(a) for a in y.tolist()])
+            computed = gradient(y) + statistic.regularization * y
+            apart = np.linalg.norm(computed - np.array(exact, dtype=float))
+            assert apart <= error + growth * (np.linalg.norm(y) + statistic._reach)
 
 
 def test_refits_that_the_whole_datas_hessian_leads_astray_are_found_all_the_same():

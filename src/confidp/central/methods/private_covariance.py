@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.compiled import if_loaded
 from confidp.central.methods.estimated_variance import center_share, hotelling, total_covariance
 from confidp.central.methods.method import Released, Request, ellipsoid_around
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records
-from confidp.central.statistics.u_pairs import exact_dot
+from confidp.central.statistics.u_pairs import exact_dot, exact_sum
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP, sqrt_down, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
@@ -36,7 +37,7 @@ def means_mechanism(n: int, dimension: int, mu: float) -> GaussianMechanism:
 def unit_means(records: Records, cells: Sequence[int]) -> list[Fraction]:
     """Return the means of columns of whole numbers, divided by `cells`. **Private**."""
     columns = zip(records.T, cells, strict=True)
-    return [Fraction(_total(column), len(records) * c) for column, c in columns]
+    return [Fraction(exact_sum(column), len(records) * c) for column, c in columns]
 
 
 def unit_covariance(records: Records, cells: Sequence[int], j: int, k: int) -> Fraction:
@@ -47,13 +48,37 @@ def unit_covariance(records: Records, cells: Sequence[int], j: int, k: int) -> F
     >>> unit_covariance(np.array([[0, 2], [1, 0], [2, 4]]), (2, 4), 0, 1)
     Fraction(1, 8)
     """
-    x, y, n = records[:, j], records[:, k], len(records)
-    products = n * exact_dot(x, y) - _total(x) * _total(y)
-    return Fraction(products, n * (n - 1) * cells[j] * cells[k])
+    n = len(records)
+    first, second, products = exact_sums(records[:, j], records[:, k])
+    return Fraction(n * products - first * second, n * (n - 1) * cells[j] * cells[k])
 
 
-def _total(column: Records) -> int:
-    return exact_dot(column, np.ones_like(column))  # whole numbers up to 2^62, so not `sum`
+def unit_moments(records: Records, cells: Sequence[int]) -> tuple[list[Fraction], list[Fraction]]:
+    """Return the columns' `unit_means` and their variances, in one pass. **Private**."""
+    n = len(records)
+    sums = [exact_sums(column, column) for column in records.T]
+    means = [Fraction(total, n * c) for (total, _, _), c in zip(sums, cells, strict=True)]
+    variances = [
+        Fraction(n * squares - total * total, n * (n - 1) * c * c)
+        for (total, _, squares), c in zip(sums, cells, strict=True)
+    ]
+    return means, variances
+
+
+def exact_sums(x: Records, y: Records) -> tuple[int, int, int]:
+    """Return Σx_i, Σy_i and Σx_i·y_i of integers under 2^62 in size, however large. **Private**.
+
+    Examples
+    --------
+    >>> exact_sums(np.array([2**61, -1]), np.array([2**61, 5]))
+    (2305843009213693951, 2305843009213693957, 5316911983139663491615228241121378299)
+    """
+    if kernels := if_loaded():
+        first, second, high, low, bits = kernels.product_sums(x, y)
+        if bits < 2**31:
+            return first, second, (high << 32) + low
+    total = exact_sum(x)
+    return total, total if y is x else exact_sum(y), exact_dot(x, y)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from confidp.central.methods.method import Plan, Released, Request, box_around, 
 from confidp.central.methods.private_covariance import (
     means_mechanism,
     plan_ellipsoid,
-    unit_covariance,
-    unit_means,
+    unit_moments,
 )
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records, Statistic
@@ -164,9 +163,9 @@ class PrivateVariancePlan:
         """Release the means and the variances, and make the intervals."""
         grids = self.statistic.grids
         cells = [grid.cells for grid in grids]
-        means = self.center.release(unit_means(records, cells), randomness)
-        exact = [unit_covariance(records, cells, j, j) for j in range(len(grids))]
-        variances = [to_float(v) for v in self.spread.release(exact, randomness)]
+        exact_means, exact_variances = unit_moments(records, cells)
+        means = self.center.release(exact_means, randomness)
+        variances = [to_float(v) for v in self.spread.release(exact_variances, randomness)]
         center = [to_float(g.lower + g.range * m) for g, m in zip(grids, means, strict=True)]
         ranges = [to_float(grid.range) for grid in grids]
         reach = [r * self.half_width(v) for r, v in zip(ranges, variances, strict=True)]

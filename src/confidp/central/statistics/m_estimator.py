@@ -12,12 +12,13 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.resampling import IndexSets
+from confidp.central.resampling import IndexSets, Indices
 from confidp.central.statistics.statistic import MeanLike, Records, Resampled, multiplicity_in
 from confidp.central.statistics.u_pairs import bounds_of, for_columns
 from confidp.errors import InvalidArgument, InvalidType, integer, real
 
 Floats = NDArray[np.float64]
+Gradient = Callable[[Floats], Floats]
 
 UNIT = 2.0**-52  # twice the largest relative error of one float operation
 SLACK = 1 + 2.0**-40  # over the float error of a norm of up to 10,000 numbers
@@ -100,39 +101,59 @@ class MEstimator:
         A resample's Hessian is close to that of the data, and much dearer than its gradient: so
         steps are taken with the latter, and Newton's own only where those don't converge.
         """
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                whole = self._hessian(near, records) + self.regularization * np.eye(self.dimension)
-                inverse = np.linalg.inv(whole).astype(np.float64)
-        except Exception:  # a user's function: see `value`
-            inverse = np.zeros((self.dimension, self.dimension))
-        values, kappa = [], 1
-        for indices in sets:
-            sample = records[indices]
-            found = self._by_chords(sample, near, inverse)
-            values.append(self.value(sample, near) if found is None else found)
-            kappa = max(kappa, multiplicity_in(indices, sets))
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            inverse = self._inverse_hessian(near, records)
+            gradient_of = self._resampled_gradients(records, near, sets.size)
+            tolerance = self._tolerance(sets.size)
+            values, kappa = [], 1
+            for indices in sets:
+                found = self._by_chords(gradient_of(indices), near, inverse, tolerance)
+                values.append(self.value(records[indices], near) if found is None else found)
+                kappa = max(kappa, multiplicity_in(indices, sets))
         return Resampled(np.array(values), kappa)
 
-    def _by_chords(self, records: Floats, start: Floats, inverse: Floats) -> Floats | None:
-        """Return a point where ∇F as computed is at most the tolerance, or None."""
-        tolerance, y, least = self._tolerance(len(records)), start, math.inf
-        records.flags.writeable = False
+    def _inverse_hessian(self, y: Floats, records: Floats) -> Floats:
+        """Return the inverse of ∇²F(y), or 0 where a user's function fails: see `value`."""
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                for _ in range(_CHORDS):
-                    slope = self._gradient(y, records) + self.regularization * y
-                    size = _norm(slope)
-                    if size <= tolerance:
-                        return y
-                    if not size <= least / 2:
-                        return None
-                    y, least = y - inverse @ slope, size
+            whole = self._hessian(y, records) + self.regularization * np.eye(self.dimension)
+            return np.linalg.inv(whole).astype(np.float64)
+        except Exception:
+            return np.zeros((self.dimension, self.dimension))
+
+    def _by_chords(
+        self, gradient: Gradient, start: Floats, inverse: Floats, tolerance: float
+    ) -> Floats | None:
+        """Return a point where ∇F as computed is at most the tolerance, or None."""
+        y, least = start, math.inf
+        try:
+            for _ in range(_CHORDS):
+                slope = gradient(y) + self.regularization * y
+                size = _norm(slope)
+                if size <= tolerance:
+                    return y
+                if not size <= least / 2:
+                    return None
+                y, least = y - inverse @ slope, size
         except Exception:
             return None
         return None
+
+    def _resampled_gradients(
+        self, records: Floats, near: Floats, m: int
+    ) -> Callable[[Indices], Gradient]:
+        """Return what takes m indices to the gradient of those records' mean loss.
+
+        Which holds until the next are taken: memory may be shared. `near` is where each search
+        starts.
+        """
+
+        def gradient_of(indices: Indices) -> Gradient:
+            sample = records[indices]
+            sample.flags.writeable = False
+            return lambda y: self._gradient(y, sample)
+
+        return gradient_of
 
     def sensitivity(self, n: int) -> Fraction:
         """Return 2G/(λn)."""
@@ -325,7 +346,7 @@ class ERM(MEstimator):
         return hessian.reshape(self.dimension, self.dimension)
 
 
-def _cut(gradient: Callable[[Floats], Floats], reach: float, d: int, tolerance: float) -> Floats:
+def _cut(gradient: Gradient, reach: float, d: int, tolerance: float) -> Floats:
     """Return a point where ‖gradient‖ ≤ tolerance: the ellipsoid method, which can't stall.
 
     The minimiser y⋆ stays in an ellipsoid c + B·(unit ball): the gradient g at c says that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -10,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.grid import Grid, check_bounds, encode_columns, is_list
 from confidp.central.resampling import IndexSets, multiplicity
 from confidp.central.statistics.statistic import Resampled
 from confidp.errors import InvalidArgument, InvalidType
@@ -81,12 +82,11 @@ class Mean:
             )
         for grid in self.grids:
             grid.check_sums(n)
-        return replace(self, bounds=pairs)
+        return self if pairs == self.bounds else replace(self, bounds=pairs)
 
     def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the (n, columns) integers of the nearest grid points, after clipping."""
-        columns = [grid.encode(column) for grid, column in zip(self.grids, rows.T, strict=True)]
-        return np.stack(columns, axis=1)
+        return encode_columns(self.grids, rows)
 
     def value(
         self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
@@ -165,3 +165,42 @@ def resampled_sums(records: NDArray[np.int64], sets: IndexSets) -> tuple[NDArray
     if kappa == kernels.MOST_COUNTED:  # or more
         kappa = max(multiplicity(indices) for indices in sets)
     return totals, kappa
+
+
+MOST_SQUARED = 2**31 - 1  # cells whose products fit in 62 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Exact sums of columns, and of products of pairs of them, in whole grid steps. **Private**."""
+
+    size: int
+    sums: Sequence[int] = field(repr=False)
+    products: Sequence[int] = field(repr=False)
+
+
+def resampled_moments(
+    records: NDArray[np.int64], pairs: Sequence[tuple[int, int]], sets: IndexSets
+) -> tuple[list[Moments], int]:
+    """Return each resample's moments, and the multiplicity; records up to `MOST_SQUARED` in size.
+
+    Examples
+    --------
+    >>> from confidp.central.resampling import Sampling
+    >>> sets = IndexSets(3, 2, 2, Sampling.WITHOUT_REPLACEMENT, seed=1)
+    >>> each, kappa = resampled_moments(np.array([[1], [10], [100]]), [(0, 0)], sets)
+    >>> [moments.products for moments in each]
+    [[101], [10001]]
+    """
+    products = [records[:, j] * records[:, k] for j, k in pairs]
+    halves = [half for p in products for half in (p >> 32, p & 0xFFFFFFFF)]  # sums stay in 63 bits
+    totals, kappa = resampled_sums(np.stack([*records.T, *halves], axis=1), sets)
+    d = records.shape[1]
+    return [
+        Moments(
+            sets.size,
+            row[:d],
+            [(high << 32) + low for high, low in zip(row[d::2], row[d + 1 :: 2], strict=True)],
+        )
+        for row in totals.tolist()
+    ], kappa

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.grid import Grid, check_bounds, encode_columns, is_list
 from confidp.central.resampling import IndexSets
 from confidp.central.statistics.equations import (
     CorrelationEquation,
@@ -24,8 +24,15 @@ from confidp.central.statistics.equations import (
     RatioEquation,
     SpreadEquation,
 )
-from confidp.central.statistics.mean import PUBLIC_BOUNDS, resampled_sums
-from confidp.central.statistics.statistic import Resampled
+from confidp.central.statistics.mean import (
+    MOST_SQUARED,
+    PUBLIC_BOUNDS,
+    Moments,
+    resampled_moments,
+    resampled_sums,
+)
+from confidp.central.statistics.statistic import Resampled, resample_one_by_one
+from confidp.central.statistics.u_pairs import exact_dot, exact_sum
 from confidp.errors import InvalidArgument, InvalidType, real
 
 
@@ -58,8 +65,7 @@ class _FunctionOfMeans(ABC):
 
     def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the (n, columns) integers of the nearest grid points, after clipping."""
-        pairs = zip(self.grids, rows.T, strict=True)
-        return np.stack([grid.encode(column) for grid, column in pairs], axis=1)
+        return encode_columns(self.grids, rows)
 
     def scale(self, n: int) -> float:
         """Return √n."""
@@ -68,11 +74,6 @@ class _FunctionOfMeans(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
-
-    def _shares(self, records: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return distances from the lower bounds in units of R: numbers in [0, 1]."""
-        shares: NDArray[np.float64] = records / np.array([grid.cells for grid in self.grids])
-        return shares
 
     def _description(self, name: str, **more: Any) -> dict[str, Any]:
         pairs = [list(pair) for pair in self.bounds]
@@ -131,20 +132,32 @@ class StandardDeviation(_FunctionOfMeans):
         self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return max(s, floor)."""
-        variance = float(self._shares(records).var(ddof=1)) if len(records) > 1 else 0.0
-        return np.array([max(math.sqrt(variance) * float(self.grids[0].range), self.floor)])
+        k = records[:, 0]
+        return np.array([self._from(Moments(len(k), [exact_sum(k)], [exact_dot(k, k)]))])
+
+    def _from(self, moments: Moments) -> float:
+        spread = math.sqrt(_covariance(moments, 0, 0, 0)) * float(self.grids[0].step)
+        return max(spread, self.floor)
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the deviations of resamples, the same to the last bit."""
+        if self.grids[0].cells > MOST_SQUARED:
+            return resample_one_by_one(self, records, sets, near)
+        each, kappa = resampled_moments(records, self.equation.pairs, sets)
+        return Resampled(np.array([[self._from(moments)] for moments in each]), kappa)
 
     def sensitivity(self, n: int) -> Fraction:
         """Return R²/(2·floor·n)."""
         return self.grids[0].range ** 2 / (2 * Fraction(self.floor) * n)
 
     def rounding(self, n: int) -> Fraction:
-        """Return (n·2^-51 + 2^-46)(R + R²/floor).
+        """Return 2^-50 of R, which no deviation exceeds: sums are exact.
 
-        In units of R, a sum of n numbers under 1 is off by at most n·2^-53 of n, in any order.
+        Four roundings of 2^-53 each: the variance and the step to floats, the root, the product.
         """
-        r = self.grids[0].range
-        return (Fraction(n, 2**51) + Fraction(1, 2**46)) * (r + r * r / Fraction(self.floor))
+        return self.grids[0].range / 2**50
 
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
@@ -309,13 +322,23 @@ class Correlation(_FunctionOfMeans):
         self, records: NDArray[np.int64], near: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return the correlation with floored deviations."""
-        if len(records) < 2:
-            return np.zeros(1)
-        shares = self._shares(records)
-        centered = shares - shares.mean(axis=0)
-        squares = np.maximum(centered.var(axis=0, ddof=1), self._share_floors() ** 2)
-        covariance = centered[:, 0] @ centered[:, 1] / (len(records) - 1)
-        return np.array([covariance / math.sqrt(squares[0] * squares[1])])
+        x, y = records.T
+        products = [exact_dot(x, x), exact_dot(y, y), exact_dot(x, y)]
+        return np.array([self._from(Moments(len(x), [exact_sum(x), exact_sum(y)], products))])
+
+    def _from(self, moments: Moments) -> float:
+        steps = [floor / float(g.step) for floor, g in zip(self.floors, self.grids, strict=True)]
+        squares = [max(_covariance(moments, j, j, j), steps[j] ** 2) for j in (0, 1)]
+        return _covariance(moments, 0, 1, 2) / (math.sqrt(squares[0]) * math.sqrt(squares[1]))
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the correlations of resamples, the same to the last bit."""
+        if max(grid.cells for grid in self.grids) > MOST_SQUARED:
+            return resample_one_by_one(self, records, sets, near)
+        each, kappa = resampled_moments(records, self.equation.pairs, sets)
+        return Resampled(np.array([[self._from(moments)] for moments in each]), kappa)
 
     def sensitivity(self, n: int) -> Fraction:
         """Return (1/(f_x f_y) + 1/(2f_x²) + 1/(2f_y²))/n, f the floors in units of R."""
@@ -323,19 +346,27 @@ class Correlation(_FunctionOfMeans):
         return (1 / (f_x * f_y) + 1 / (2 * f_x**2) + 1 / (2 * f_y**2)) / n
 
     def rounding(self, n: int) -> Fraction:
-        """Return n·2^-52 + 2^-46 times what moments can be multiplied by.
+        """Return 2^-48: sums are exact, and correlations at most 1 in size.
 
-        A dot product of n numbers under 1 is off by at most n·2^-53 of n, in any order.
+        Up to 16 roundings of 2^-53 each: three moments to floats, floors and steps, two roots and
+        squares, a product and a quotient.
         """
-        return (Fraction(n, 2**52) + Fraction(1, 2**46)) * self.sensitivity(1) * 2
+        return Fraction(1, 2**48)
 
     def describe(self) -> dict[str, Any]:
         """Return the name and settings."""
         return self._description("correlation", floors=list(self.floors))
 
-    def _share_floors(self) -> NDArray[np.float64]:
-        pairs = zip(self.floors, self.grids, strict=True)
-        return np.array([floor / float(grid.range) for floor, grid in pairs])
+
+def _covariance(moments: Moments, j: int, k: int, pair: int) -> float:
+    """Return the covariance (n − 1) of columns j and k, whose products are number `pair`, in steps.
+
+    Rounded once; 0 of a single record.
+    """
+    n, sums = moments.size, moments.sums
+    if n < 2:
+        return 0.0
+    return float(Fraction(n * moments.products[pair] - sums[j] * sums[k], n * (n - 1)))
 
 
 def _pairs(bounds: Any, count: int) -> tuple[tuple[float, float], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
-from confidp.central.resampling import IndexSets
+from confidp.central.resampling import IndexSets, multiplicity
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.central.statistics.statistic import Resampled
 from confidp.errors import InvalidArgument, real
@@ -133,25 +134,13 @@ class Quantile:
     def resampled_smooth(
         self, records: NDArray[np.int64], sets: IndexSets, beta: float
     ) -> Resampled:
-        """Return the quantiles of resamples, and their largest S_β.
-
-        The data are sorted once; a resample is then counted by its records' places in that order.
-        """
-        from confidp.central import kernels
-
-        order = np.argsort(records)
-        places = np.empty(len(records), np.uint32)
-        places[order] = np.arange(len(records), dtype=np.uint32)
-        values, smooth, kappa = kernels.quantiles(
-            places, records[order], self.grid.cells, np.array(self.ranks(sets.size)),
-            sets.seed, sets.n_resamples, sets.size, sets.replace, beta,
-        )  # fmt: skip
-        step = float(self.grid.step)
-        largest = math.sqrt((smooth**2).sum(axis=1).max()) * step
-        return Resampled(values.astype(np.float64) * step, kappa, largest)
+        """Return the quantiles of resamples, and their largest S_β."""
+        ranks, step = self.ranks(sets.size), float(self.grid.step)
+        values, smooth, kappa = resampled_ranks(records, ranks, self.grid.cells, sets, beta)
+        return Resampled(values.astype(np.float64) * step, kappa, smooth * step)
 
     def _one_smooth(self, records: NDArray[np.int64], h: int, beta: float) -> float:
-        """As e^{−β(j−i−1)}(x_(j) − x_(i)) over i ≤ h ≤ j, i < j, in a window around h that doubles.
+        """As e^{−β(j−i−1)}(x_(j) − x_(i)) over i ≤ h ≤ j, i < j, in a window around h that grows.
 
         Until nothing outside it can matter: there the weight is under e^{−β·width}.
         """
@@ -163,7 +152,8 @@ class Quantile:
             outside = math.exp(-beta * width) * self.grid.cells
             if outside <= found or (low == 0 and high == n + 1):
                 return found * float(self.grid.step)
-            width *= 2
+            enough = 1.05 * math.log(self.grid.cells / found) / beta if found > 0 else n + 1
+            width = math.ceil(min(max(enough, width + 1), n + 1))
 
     def scale(self, n: int) -> float:
         """Return √n."""
@@ -188,6 +178,39 @@ class Quantile:
         return np.concatenate([before, inner, after]).astype(np.int64)
 
 
+def resampled_ranks(
+    records: NDArray[np.int64],
+    ranks: Sequence[int],
+    cells: int,
+    sets: IndexSets,
+    beta: float = 0.0,
+) -> tuple[NDArray[np.int64], float, int]:
+    """Return resamples' values at rising ranks, largest S_β in steps, and the multiplicity.
+
+    **Private** but the last. Records are whole numbers from 0 to `cells`. They are sorted once; of
+    a resample, what matters is sorted by its place in that order. β = 0 leaves S_β out.
+
+    Examples
+    --------
+    >>> from confidp.central.resampling import Sampling
+    >>> sets = IndexSets(3, 2, 4, Sampling.WITHOUT_REPLACEMENT, seed=1)
+    >>> resampled_ranks(np.array([5, 9, 7]), [1, 2], 10, sets)[0].tolist()
+    [[5, 9], [5, 7], [5, 7], [5, 7]]
+    """
+    from confidp.central import kernels
+
+    order = np.argsort(records)
+    places = np.empty(len(records), np.uint32)
+    places[order] = np.arange(len(records), dtype=np.uint32)
+    values, smooth, kappa = kernels.quantiles(
+        places, records[order], cells, np.array(ranks),
+        sets.seed, sets.n_resamples, sets.size, sets.replace, beta,
+    )  # fmt: skip
+    if kappa == kernels.MOST_COUNTED:  # or more
+        kappa = max(multiplicity(indices) for indices in sets)
+    return values, smooth, kappa
+
+
 def Median(bounds: Any, resolution: float | None = None) -> Quantile:  # noqa: N802
     """Return the median: ``Quantile(0.5, bounds, resolution)``."""
     return Quantile(0.5, bounds, resolution)
@@ -198,4 +221,4 @@ def _largest_weighted_gap(ordered: NDArray[np.int64], at: int, beta: float) -> f
     from confidp.central import kernels
 
     left, right = ordered[at::-1].astype(np.float64), ordered[at:].astype(np.float64)
-    return kernels.largest_weighted_gap(left, right, kernels.gap_weights(len(ordered), beta))
+    return kernels.largest_weighted_gap(left, right, kernels.gap_weights(len(ordered), beta), 0.0)

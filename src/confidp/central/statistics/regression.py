@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -11,7 +12,15 @@ import numpy as np
 from scipy.special import expit
 
 from confidp.central.grid import check_bounds
-from confidp.central.statistics.m_estimator import SLACK, UNIT, Floats, MEstimator, moderate
+from confidp.central.resampling import Indices
+from confidp.central.statistics.m_estimator import (
+    SLACK,
+    UNIT,
+    Floats,
+    Gradient,
+    MEstimator,
+    moderate,
+)
 from confidp.errors import ConfidpError, InvalidArgument, InvalidType, integer, real
 
 
@@ -101,6 +110,44 @@ class _LinearERM(MEstimator):
         z = records[:, :-1]
         hessian: Floats = (z * self._derivatives(z @ y, records)[1][:, None]).T @ z / len(records)
         return hessian
+
+    def _resampled_gradients(
+        self, records: Floats, near: Floats, m: int
+    ) -> Callable[[Indices], Gradient]:
+        """Write a record's loss as φ(r·p), with a row r and p = y, or (y, 1) for longer rows.
+
+        Rows are made once and taken into the same memory for each resample; φ′ at `near`, where
+        each search starts, is computed once for all records.
+        """
+        rows, d = self._rows(records), self.dimension
+        tail = np.ones(rows.shape[1] - d)
+        sample, slopes = np.empty((m, rows.shape[1])), np.empty(m)
+        at_near = rows @ np.append(near, tail)
+        self._to_slopes(at_near)
+
+        def gradient_of(indices: Indices) -> Gradient:
+            rows.take(indices, axis=0, out=sample, mode="clip")  # quick; there's none to clip
+
+            def gradient(y: Floats) -> Floats:
+                if y is near:
+                    at_near.take(indices, out=slopes, mode="clip")
+                else:
+                    np.dot(sample, np.append(y, tail), out=slopes)
+                    self._to_slopes(slopes)
+                mean: Floats = (slopes @ sample)[:d] / m
+                return mean
+
+            return gradient
+
+        return gradient_of
+
+    def _rows(self, records: Floats) -> Floats:
+        """Return r for each record."""
+        raise NotImplementedError
+
+    def _to_slopes(self, products: Floats) -> None:
+        """Put φ′ in the place of each r·p, as exact as `_derivatives`."""
+        raise NotImplementedError
 
     def _check(self) -> None:
         """Refuse settings out of range, or with curvatures too far apart for floats to solve."""
@@ -222,6 +269,14 @@ class LogisticERM(_LinearERM):
         wrong = expit(-o * product)
         return -o * wrong, wrong * (1 - wrong)
 
+    def _rows(self, records: Floats) -> Floats:
+        return records[:, -1:] * records[:, :-1]
+
+    def _to_slopes(self, products: Floats) -> None:
+        np.exp(products, out=products)  # an infinity gives 0
+        products += 1
+        np.divide(-1.0, products, out=products)
+
 
 @dataclass(frozen=True, slots=True)
 class HuberERM(_LinearERM):
@@ -318,3 +373,9 @@ class HuberERM(_LinearERM):
         residual = records[:, -1] - product
         inside = np.abs(residual) <= self.threshold
         return -np.clip(residual, -self.threshold, self.threshold), inside.astype(np.float64)
+
+    def _rows(self, records: Floats) -> Floats:
+        return np.hstack([records[:, :-1], -records[:, -1:]])
+
+    def _to_slopes(self, products: Floats) -> None:
+        np.clip(products, -self.threshold, self.threshold, out=products)

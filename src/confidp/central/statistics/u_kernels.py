@@ -9,8 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.resampling import IndexSets
 from confidp.central.statistics.equations import SpreadEquation
-from confidp.central.statistics.u_pairs import PairStatistic, exact_dot
+from confidp.central.statistics.mean import MOST_SQUARED, Moments, resampled_moments
+from confidp.central.statistics.statistic import Resampled, resample_one_by_one
+from confidp.central.statistics.u_pairs import PairStatistic, check_size, exact_dot
 from confidp.errors import InvalidArgument
 
 
@@ -54,9 +57,22 @@ class Variance(PairStatistic):
 
     def exact(self, records: NDArray[np.int64]) -> Fraction:
         """Return (NΣx² − (Σx)²)/(N(N − 1)), which no shift of x changes."""
-        x, n = records[:, 0], len(records)
-        squares = n * exact_dot(x, x) - int(x.sum()) ** 2
-        return Fraction(squares, n * (n - 1)) * self.grids[0].step ** 2
+        x = records[:, 0]
+        return self._from(Moments(len(x), [int(x.sum())], [exact_dot(x, x)]))
+
+    def _from(self, moments: Moments) -> Fraction:
+        n, (total,), (squares,) = moments.size, moments.sums, moments.products
+        return Fraction(n * squares - total**2, n * (n - 1)) * self.grids[0].step ** 2
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the variances of resamples, the same to the last bit."""
+        check_size(sets.size, 2)
+        if self.grids[0].cells > MOST_SQUARED:
+            return resample_one_by_one(self, records, sets, near)
+        each, kappa = resampled_moments(records, [(0, 0)], sets)
+        return Resampled(np.array([[float(self._from(moments))] for moments in each]), kappa)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,23 @@ contradict one another.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.statistics.mean import PUBLIC_BOUNDS
+from confidp.central.resampling import IndexSets
+from confidp.central.statistics.mean import (
+    MOST_SQUARED,
+    PUBLIC_BOUNDS,
+    Moments,
+    resampled_moments,
+    resampled_sums,
+)
+from confidp.central.statistics.quantile import resampled_ranks
+from confidp.central.statistics.statistic import Resampled, resample_one_by_one
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
     PairStatistic,
@@ -140,18 +149,49 @@ class ProductKernel(PairStatistic):
 
     def exact(self, records: NDArray[np.int64]) -> Fraction:
         """Return (S² − Σx²)/(n(n − 1)), from Σk and Σk² of x = lower + k·step."""
-        k, n = records[:, 0], len(records)
+        k = records[:, 0]
+        return self._from(Moments(len(k), [int(k.sum())], [exact_dot(k, k)]))
+
+    def _from(self, moments: Moments) -> Fraction:
+        n, (total,), (products,) = moments.size, moments.sums, moments.products
         lower, step = self.grids[0].lower, self.grids[0].step
-        total = int(k.sum())
-        squares = n * lower**2 + 2 * lower * step * total + step**2 * exact_dot(k, k)
+        squares = n * lower**2 + 2 * lower * step * total + step**2 * products
         return ((n * lower + step * total) ** 2 - squares) / (n * (n - 1))
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the values on resamples, the same to the last bit."""
+        check_size(sets.size, 2)
+        if self.grids[0].cells > MOST_SQUARED:
+            return resample_one_by_one(self, records, sets, near)
+        each, kappa = resampled_moments(records, [(0, 0)], sets)
+        values = [[float(self._from(moments) - self.origin[0])] for moments in each]
+        return Resampled(np.array(values), kappa)
 
     def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
         """Return SS_β, rounded up by at most a relative 2^-42."""
-        k, n, grid = records[:, 0], len(records), self.grids[0]
-        check_size(n, 2)
-        total = n * grid.lower + grid.step * int(k.sum())
-        extremes = [grid.lower + grid.step * int(k.min()), grid.lower + grid.step * int(k.max())]
+        k = records[:, 0]
+        check_size(len(k), 2)
+        return self._smooth_from(len(k), int(k.sum()), (int(k.min()), int(k.max())), beta)
+
+    def resampled_smooth(
+        self, records: NDArray[np.int64], sets: IndexSets, beta: float
+    ) -> Resampled:
+        """Return the values on resamples, and their largest SS_β."""
+        quick = self.resampled(records, sets, np.zeros(1))
+        totals, _ = resampled_sums(records, sets)
+        extremes, _, _ = resampled_ranks(records[:, 0], [1, sets.size], self.grids[0].cells, sets)
+        largest = max(
+            self._smooth_from(sets.size, total, (low, high), beta)
+            for (total,), (low, high) in zip(totals.tolist(), extremes.tolist(), strict=True)
+        )
+        return replace(quick, smooth_sensitivity=largest)
+
+    def _smooth_from(self, n: int, k_sum: int, k_extremes: tuple[int, int], beta: float) -> float:
+        grid = self.grids[0]
+        total = n * grid.lower + grid.step * k_sum
+        extremes = [grid.lower + grid.step * k for k in k_extremes]
         per_pair = Fraction(2, n * (n - 1))
         return smooth_bound(
             at_zero=per_pair * grid.range * max(abs(total - x) for x in extremes),
