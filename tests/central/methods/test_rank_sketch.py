@@ -1,4 +1,4 @@
-"""The two models of the counts: a sketch point by point, and a line around one count."""
+"""The models of the counts: a sketch point by point, a line around one count, steps."""
 
 import math
 from fractions import Fraction
@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from confidp.central.methods import rank_search
 from confidp.central.methods.rank_search import End, choose_asks, search, threshold
-from confidp.central.methods.rank_sketch import Line, Sketch
+from confidp.central.methods.rank_sketch import Line, Sketch, Steps
 from confidp.randomness import Randomness
 
 N, TOP = 1000, 10_000  # an even spread has one record to ten grid points
@@ -27,7 +27,9 @@ BUMPY = told([(4000, 430.0, 20.0), (4500, 445.0, 10.0), (5200, 530.0, 10.0), (48
 
 
 def test_a_sketch_reflected_twice_is_itself():
-    assert BUMPY.reflected().reflected() == Sketch(N, BUMPY.points, BUMPY.answers)
+    for known in ("points", "answers"):
+        twice = getattr(BUMPY.reflected().reflected(), known)
+        assert np.allclose(twice, getattr(BUMPY, known), rtol=1e-12)
     for x in (1000, 4100, 4900):
         count, var = BUMPY.expect(x)
         other, same = BUMPY.reflected().expect(TOP - x)
@@ -69,11 +71,11 @@ def test_a_line_ends_where_answers_leave_it():
     jump = told([*near, (480_000, 46_000.0, 30.0)], 100_000, 1_000_000)
     line = Line.through(jump, 48_700)
     assert line.expect(485_000)[0] == pytest.approx(48_500, abs=5)  # the ends weigh a little
-    assert (line.near + line.left, line.right) == (pytest.approx(480_000), math.inf)
-    # Nothing is asked beyond that end, although the line would promise more there.
-    assert line.most_promising(0, 47_500.0, 30.0) >= 480_000
+    assert (line.near + line.left, line.right) == (pytest.approx(484_000), math.inf)
+    # Nothing is asked beyond its last answer, although the line would promise more there.
+    assert 484_000 <= line.most_promising(0, 47_500.0, 30.0) < 485_000
     smooth = Line.through(told(near, 100_000, 1_000_000), 48_700)
-    assert smooth.most_promising(0, 47_500.0, 30.0) < 480_000
+    assert smooth.most_promising(0, 47_500.0, 30.0) < 484_000
 
 
 @pytest.mark.parametrize(
@@ -129,9 +131,29 @@ def test_on_smooth_data_the_line_brings_the_end_nearer_and_leaves_none_far_off(m
     assert with_line.std() < 4 < 8 < alone.std()
 
 
-def test_at_a_gap_a_line_that_foretells_badly_is_dropped(monkeypatch):
+def test_at_a_gap_models_that_foretell_badly_are_dropped(monkeypatch):
     followed = shortfall(two_clusters, 40)
-    assert np.mean(followed) < 10  # within the cluster: its records begin 4900 below
-    # Followed whatever it foretells, it has ends below the cluster: 1500 records on average.
-    monkeypatch.setattr(rank_search, "_likelihood", lambda *_: 0.0)
+    assert np.median(followed) < 10
+    assert np.mean(followed > 4000) == 0  # all are within the cluster: it begins 4900 below
+    # Without a score a line is followed to the end: 1500 records on average.
+    for model in (Line, Sketch, Steps):
+        monkeypatch.setattr(model, "log_density", lambda *_: 0.0)
     assert np.mean(shortfall(two_clusters, 40)) > 500
+
+
+def test_steps_find_the_edge_of_a_gap(monkeypatch):
+    # 4900 records below 0.3, none up to 0.7, and an end believed anywhere up to there.
+    def edge(seeds):
+        asks = choose_asks(MANY, 0.5, Fraction(1, 2), CELLS, 1)
+        gaps = []
+        for seed in range(seeds):
+            below = lambda x: 4850 if x < 0.7 * CELLS else MANY  # noqa: E731
+            blank = Sketch.blank(MANY, CELLS)
+            (end,), _ = search(below, (End(4900.0),), asks, blank, Randomness.of(seed))
+            gaps.append(0.7 - end.low / CELLS)
+        return np.array(gaps)
+
+    with_steps = edge(40)
+    assert np.all(with_steps >= 0)
+    monkeypatch.setattr(Steps, "log_density", lambda *_: -math.inf)
+    assert np.mean(with_steps) < 0.5 * np.mean(edge(40))

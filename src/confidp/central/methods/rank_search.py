@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 from scipy.stats import binom
 
 from confidp.central.methods.noisy_counts import NoisyCounts, price
-from confidp.central.methods.rank_sketch import Line, Model, Sketch
+from confidp.central.methods.rank_sketch import Line, Model, Sketch, Steps
 from confidp.privacy.guarantees import sqrt_down
 from confidp.randomness import Randomness
 
@@ -47,7 +47,6 @@ _LAST = (
 _RATIO, _ASKS, _MARGIN = 2.0, 3, 5.0  # of the scales before those: to learn by, so no gambling
 _CLEAR = 2.0  # standard deviations from the threshold at which a bisection takes its side
 _TEACHES = 0.5  # a count is worth asking if what is known is vaguer than half its scale
-_SURPRISE = 100.0  # squared standard deviations, at most, that one answer counts for
 _COARSE_SHARE = 0.25  # of the budget, at most, for the coarsest scale
 
 
@@ -135,7 +134,8 @@ class End:
     threshold: float
     upper: bool = False
     low: int = 0  # the end so far
-    lead: float = 0.0  # of the line over the sketch: the logarithm of what they gave the answers
+    line_lead: float = 0.0  # over the sketch: the logarithm of what they gave the answers
+    steps_lead: float = 0.0
 
     def view(self, sketch: Sketch) -> View:
         """Return what is known as the end sees it."""
@@ -146,31 +146,41 @@ class End:
         """Return where to ask, None where nothing is worth asking at that scale.
 
         At the coarsest scale it bisects; from then on it asks where the expected rise of the end is
-        largest, by the model that has foretold the answers better.
+        largest, by the model that has foretold the answers best, or by the sketch where that one
+        has nothing to ask.
         """
-        sketch, target = view.sketch, self._target(ask)
-        models: list[Model] = [sketch]
-        if view.line is not None and self.lead >= 0 and not bisecting:
-            models = [view.line, sketch]
-        for model in models:
+        for model in [view.sketch] if bisecting else self._by_lead(view):
             if bisecting:
-                x = _unclear(sketch, self.threshold)
+                x = _unclear(view.sketch, self.threshold)
             else:
-                x = model.most_promising(self.low, target, ask.noise)
-            if self.low < x < sketch.top and (
-                # Without a margin an answer may move the end whatever it teaches.
-                ask.margin == 0 or model.expect(x)[1] >= (_TEACHES * ask.noise) ** 2
-            ):
+                x = model.most_promising(self.low, self._target(ask), ask.noise)
+            # Without a margin an answer may move the end, whatever it teaches.
+            teaches = ask.margin == 0 or model.expect(x)[1] >= (_TEACHES * ask.noise) ** 2
+            if self.low < x < view.sketch.top and teaches:
                 return x
         return None
 
+    def _by_lead(self, view: View) -> list[Model]:
+        """Return the models that foretell better than the sketch, best first, and the sketch."""
+        models: list[Model] = [view.sketch]
+        if self.steps_lead > 0:
+            models = [Steps(view.sketch), view.sketch]
+        if view.line is not None and self.line_lead >= max(self.steps_lead, 0):
+            models = [view.line, *models]
+        return models
+
     def after(self, view: View, ask: Ask, x: int, answer: Fraction) -> End:
         """Return the end after an answer: where it is, and how the models did."""
-        lead = self.lead
-        if view.line is not None:
-            lead += _likelihood(view.line, x, answer, ask)
-            lead -= _likelihood(view.sketch, x, answer, ask)
-        return replace(self, low=x if answer <= self._target(ask) else self.low, lead=lead)
+        told = x, float(answer), ask.noise
+        plain = view.sketch.log_density(*told)
+        steps = Steps(view.sketch).log_density(*told) - plain
+        line = view.line.log_density(*told) - plain if view.line is not None else 0.0
+        return replace(
+            self,
+            low=x if answer <= self._target(ask) else self.low,
+            line_lead=self.line_lead + line,
+            steps_lead=self.steps_lead + steps,
+        )
 
     def _target(self, ask: Ask) -> float:
         """Return up to which answer a point is believed to lie below the end."""
@@ -218,13 +228,6 @@ def search(
                 sketch = sketch.learn(place, float(answer), ask.noise)
             ends = tuple(moved)
     return ends, sketch
-
-
-def _likelihood(model: Model, x: int, answer: Fraction, ask: Ask) -> float:
-    """Return the log-density that the model gives an answer, less a constant."""
-    expected, var = model.expect(x)
-    var += ask.noise**2
-    return -(math.log(var) + min((float(answer) - expected) ** 2 / var, _SURPRISE)) / 2
 
 
 def _unclear(sketch: Sketch, t: float) -> int:

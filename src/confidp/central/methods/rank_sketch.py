@@ -1,10 +1,11 @@
-"""What noisy counts say of all counts: two models of the same answers, by which to ask on.
+"""What noisy counts say of all counts: three models of the same answers, by which to ask on.
 
-`Sketch` takes the records between two answers to be spread evenly, more or less: right wherever it
-has looked closely, whatever the distribution. `Line` takes them to be spread evenly for a while
-around one count: far closer on smooth data, of which it averages all answers nearby, and wrong at
-gaps and atoms. `search` goes by the one that has foretold the answers better. Both are
-post-processing of private answers, so public; no guarantee depends on either.
+`Sketch` takes the records between two answers to be spread evenly, more or less. `Line` takes them
+to be spread evenly for a while around one count: far closer on smooth data, of which it averages
+all answers nearby, and wrong at gaps and atoms. `Steps` takes all records between two answers to be
+at one place: right at the edges of gaps, which it halves its way to. `search` goes by the one that
+has foretold the answers best. All are post-processing of private answers, so public; no guarantee
+depends on them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scipy.special import ndtr
 
 _LEAST_CHANCE = 0.25  # of being believed: no gambling on far points
 _OUTLIER = 3.0  # standard deviations at which a line ends
+_SURPRISE = 100.0  # squared standard deviations, at most, that one answer counts for
 _REACH = 3.0  # standard deviations over the count of interest to which a line is searched
 _FRACTIONS = np.linspace(0, 1, 34)[1:-1]
 
@@ -32,11 +34,18 @@ class Model(Protocol):
     def expect(self, x: float) -> tuple[float, float]:
         """Return the expected C(x) and its variance."""
 
+    def log_density(self, x: float, answer: float, noise: float) -> float:
+        """Return the logarithm of the density of a noisy count, up to a constant."""
+
     def most_promising(self, low: int, target: float, noise: float) -> int:
         """Return the point above `low` with the largest expected rise.
 
         That is the chance that a count with that noise is `target` at most, times how far up.
         """
+
+
+def _log_normal(answer: float, expected: float, var: float) -> float:
+    return -(math.log(var) + min((answer - expected) ** 2 / var, _SURPRISE)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,11 @@ class Sketch:
         rise = max(above - below, 0.0)
         return below + rise * u, (1 - u) ** 2 * var + u**2 * other + self._strays(rise, u)
 
+    def log_density(self, x: float, answer: float, noise: float) -> float:
+        """Return the logarithm of the density of a noisy count, up to a constant."""
+        expected, var = self.expect(x)
+        return _log_normal(answer, expected, var + noise**2)
+
     def _strays(self, rise: Any, u: Any) -> Any:
         """Return the variance of C around the straight line, u of the way through a rise of D.
 
@@ -92,8 +106,8 @@ class Sketch:
     def learn(self, x: int, answer: float, noise: float) -> Sketch:
         """Return the sketch after a noisy count: combined with what was expected at its point.
 
-        Vaguer points that can't be told apart from the new one are dropped: it holds what they
-        taught, and a slope between the two would be noise.
+        Points twice as vague that can't be told apart from the new one are dropped: it holds what
+        they taught, and a slope between the two would be noise. Others stay, as brackets.
         """
         expected, var = self.expect(x)
         gain = var / (var + noise**2)
@@ -102,7 +116,7 @@ class Sketch:
         kept = [
             (at, c, v)
             for at, c, v in self.points
-            if at != x and (v <= var or (c - count) * (1 if at > x else -1) >= 3 * math.sqrt(v))
+            if at != x and (v <= 4 * var or (c - count) * (1 if at > x else -1) >= math.sqrt(v))
         ]
         points = tuple(sorted([*kept, (x, count, var)]))
         return Sketch(self.n, points, (*self.answers, (x, answer, noise**2)))
@@ -128,9 +142,50 @@ class Sketch:
         return _best(x, low, expected, var + noise**2, target)
 
 
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Between two points of a sketch all records are at one place, anywhere: an atom or an edge."""
+
+    sketch: Sketch
+
+    def _between(self, x: float) -> tuple[float, float, float, float, float]:
+        points = self.sketch.points
+        i = min(bisect_right(points, x, key=lambda point: point[0]) - 1, len(points) - 2)
+        (left, below, var), (right, above, other) = points[i : i + 2]
+        return (x - left) / (right - left), below, var, above, other
+
+    def expect(self, x: float) -> tuple[float, float]:
+        """Return the expected C(x) and its variance."""
+        u, below, var, above, other = self._between(x)
+        spread = u * (1 - u) * (above - below) ** 2
+        return below + u * (above - below), (1 - u) * var + u * other + spread
+
+    def log_density(self, x: float, answer: float, noise: float) -> float:
+        """Return the logarithm of the density of a noisy count, up to a constant."""
+        u, below, var, above, other = self._between(x)
+        one = _log_normal(answer, below, var + noise**2)
+        two = _log_normal(answer, above, other + noise**2)
+        return float(np.logaddexp(one + math.log(1 - u + 1e-9), two + math.log(u + 1e-9)))
+
+    def most_promising(self, low: int, target: float, noise: float) -> int:
+        """Return the point above `low` with the largest expected rise."""
+        at, counts, variances = np.array(self.sketch.points, dtype=np.float64).T
+        believed = ndtr((target - counts) / np.sqrt(variances + noise**2))
+        first = int(np.searchsorted(at, low, side="right")) - 1  # the segment that low lies in
+        left, right = at[first:-1, None], at[first + 1 :, None]
+        start = np.maximum(left, low)
+        x = start + (right - start) * _FRACTIONS
+        u = (x - left) / (right - left)
+        chance = (1 - u) * believed[first:-1, None] + u * believed[first + 1 :, None]
+        return _largest(x, low, chance)
+
+
 def _best(x: Numbers, low: int, expected: Numbers, var: Numbers, target: float) -> int:
     """Return the x with the largest chance of an answer of at most `target` times x − low."""
-    chance = ndtr((target - expected) / np.sqrt(var))
+    return _largest(x, low, ndtr((target - expected) / np.sqrt(var)))
+
+
+def _largest(x: Numbers, low: int, chance: Numbers) -> int:
     chance[chance < min(_LEAST_CHANCE, chance.max())] = 0.0
     return round(float(x.flat[int(np.argmax(chance * (x - low)))]))
 
@@ -151,7 +206,7 @@ class Line:
     var_a: float
     cov: float
     var_b: float
-    left: float  # where answers no longer lie on the line
+    left: float  # the last answer on the line before one that isn't, if there is one
     right: float
 
     @classmethod
@@ -162,7 +217,8 @@ class Line:
         line through those before. None if it doesn't rise, or goes through fewer than three.
         """
         n, near = sketch.n, sketch.quantile(t)
-        left, right = -math.inf, math.inf
+        left, right = -math.inf, math.inf  # the nearest outliers
+        first = last = 0.0  # the furthest answers on the line
         s = sx = sxx = sy = sxy = 0.0  # sums of weights, and of weights times x, x², y, xy
         used = 0
         for at, answer, noise_var in sorted(sketch.answers, key=lambda told: abs(told[0] - near)):
@@ -179,17 +235,26 @@ class Line:
                     continue
             s, sx, sxx = s + 1 / var, sx + x / var, sxx + x * x / var
             sy, sxy = sy + y / var, sxy + x * y / var
-            used += 1
+            first, last, used = min(first, x), max(last, x), used + 1
         spread = s * sxx - sx * sx
         if used < 3 or not spread > 0 or not s * sxy > sx * sy:
             return None
         a, b = (sy * sxx - sxy * sx) / spread, (s * sxy - sx * sy) / spread
-        return cls(n, t, near, a, b, sxx / spread, -sx / spread, s / spread, left, right)
+        ends = (
+            (-math.inf if left == -math.inf else first),
+            (math.inf if right == math.inf else last),
+        )
+        return cls(n, t, near, a, b, sxx / spread, -sx / spread, s / spread, *ends)
 
     def expect(self, x: float) -> tuple[float, float]:
         """Return the expected C(x) and its variance."""
         away, var = self._at(x - self.near)
         return self.t + away, var
+
+    def log_density(self, x: float, answer: float, noise: float) -> float:
+        """Return the logarithm of the density of a noisy count, up to a constant."""
+        expected, var = self.expect(x)
+        return _log_normal(answer, expected, var + noise**2)
 
     def _at(self, x: Any) -> Any:
         """Return the expected count less t at near + x, and its variance. Floats or arrays."""
