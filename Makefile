@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PEERS  := $(VENV)/.peers
 
 .PHONY: help demo test check format reproduce reproduce-local coverage audit bench methods lock clean
 
@@ -15,6 +16,12 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# No dependencies: particles asks for numpy < 2, which it doesn't need.
+$(PEERS): $(READY) requirements-bench.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	  -r requirements-bench.lock
 	@touch $@
 
 demo: $(READY)  ## private intervals from a real table, and a rehearsal of a local collection
@@ -55,13 +62,19 @@ methods: $(READY)  ## every method with every statistic: coverage and length
 audit: $(READY)  ## every audit at length: claims beside what attacks find
 	$(BIN)/python tests/audit/run_long.py
 
-bench: $(READY)  ## how fast it is, as ratios
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py
+bench: export OMP_NUM_THREADS = 1
+bench: export OPENBLAS_NUM_THREADS = 1
+bench: $(PEERS)  ## how fast it is beside peers, and how it scales, the latter resumed
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/scaling.py
 
 lock: $(READY)  ## choose versions anew, with hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --group dev --group build --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --quiet -o requirements.lock
+	echo 'numpy>=2.0' | $(BIN)/uv pip compile --group bench --constraints requirements.lock \
+	  --overrides /dev/stdin --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --quiet -o requirements-bench.lock
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

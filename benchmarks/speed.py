@@ -1,76 +1,54 @@
-"""How fast the central half is, each time beside a plain way to do part of the same work::
+"""How fast it is, each time beside a peer, or a plain way to do part of the same work::
 
-    python benchmarks/speed.py
+    python benchmarks/speed.py [--only means medians competitors intervals regressions streams
+                               billions imports] [--out FILE]
 
-Writes speed.csv: ratios only, since seconds say more of the machine than of the code. The two sides
-of a row take turns in one process, so that other load meets both, and a ratio is that of their
-median processor times; imports take turns as fresh processes. `make bench` allows linear algebra
-one thread.
+Writes speed.csv, or with `--only` prints and writes nothing unless told where. What counts are the
+ratios: seconds say more of the machine than of the code. The two sides of a row take turns in one
+process, so that other load meets both, and a ratio is that of their median processor times; imports
+take turns as fresh processes. `make bench` allows linear algebra one thread, and installs the peers
+that aren't our own: the row of a missing one says so.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
+import importlib
 import math
 import platform
-import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from importlib.metadata import version
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import local_calibration as paper
 import numpy as np
+import online
+from comparison import PEERS, Comparison, installed, row_of
 from numpy.typing import NDArray
+from plain_blbquant import plain_blbquant
 from scipy.special import expit
 
-from confidp import CRGS, CRSS, GDP, LogisticERM, Mean, Median, confidence_region
+from confidp import CRGS, CRSS, GDP, BLBQuant, LogisticERM, Mean, Median, confidence_region
 from confidp.central import grid
 from confidp.central.methods import private_covariance
 from confidp.central.methods.method import Request
 from confidp.central.resampling import Resampling, Sampling, ready
+from confidp.local.posterior import Posterior, start, update_many
+from confidp.randomness import Randomness
 
 RESULTS = Path(__file__).parent / "speed.csv"
 LEVEL, N, B, MILLION = 0.9, 50_000, 500, 10**6
+PEOPLE, PARTICLES, QUERIES, RUNS, SEED = 1000, 1000, 200, 12, 20261130
 WITH, WITHOUT = Sampling
 PACKAGES = ("numpy", "scipy", "numba", "opendp")
 Floats = NDArray[np.float64]
-
-
-def clock() -> float:
-    """Return the processor time of this process and its children, which waiting doesn't add to."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What is timed, and how many times the other side's time it may take: its target."""
-
-    work: str
-    beside: str
-    most: float
-    ours: Callable[[], Any]
-    other: Callable[[], Any]
-    repeats: int = 21
-
-    def ratio(self) -> float:
-        """Return our median time over the other's, after one untimed run of each."""
-        sides = (self.ours, self.other)
-        times: tuple[list[float], list[float]] = ([], [])
-        for side in sides:
-            side()
-        for _ in range(self.repeats):
-            for side, taken in zip(sides, times, strict=True):
-                start = clock()
-                side()
-                taken.append(clock() - start)
-        return float(np.median(times[0]) / np.median(times[1]))
 
 
 def drawn(x: Floats, m: int, sampling: Sampling, rng: np.random.Generator) -> list[Floats]:
@@ -141,6 +119,50 @@ def medians(rng: np.random.Generator) -> Iterator[Comparison]:
             )
 
 
+def competitors(rng: np.random.Generator) -> Iterator[Comparison]:
+    """Whole releases with the paper's settings, beside our BLBQuant's, and that beside a plain one.
+
+    Data are uniform on [−1, 1] and μ = 8, as in its tables.
+    """
+    data = rng.uniform(-1, 1, N)
+    blbquant = BLBQuant(inner_resamples=100, grid_step=1 / N)
+    noise = Randomness.of(None)
+    for name, statistic, method, faster in (
+        ("mean", Mean((-1, 1)), CRGS, 30),
+        ("median", Median((-1, 1)), CRSS, 300),
+    ):
+        one = statistic.for_shape(N, 1)
+        records = one.encode(data[:, None])
+        request = Request(N, 8.0, LEVEL, B, delta=1e-6)
+        peer = blbquant.plan(one, request)
+        other = partial(peer.release, records, noise)
+        for sampling, calibration in (
+            (WITH, "published"), (WITHOUT, "published"), (WITHOUT, "noise-aware")
+        ):  # fmt: skip
+            plan = method(sampling, calibration=calibration).plan(one, request)
+            yield Comparison(
+                f"{method.__name__.replace('CR', 'CR-')} {name} ({calibration}), n = {N}, "
+                f"m = {plan.resampling.size}, B = {B}, mu = 8, {sampling.replace('_', ' ')}, "
+                "released",
+                f"our BLBQuant with {peer.blocks} blocks of 100 resamples, released",
+                1 / faster,
+                partial(plan.release, records, noise),
+                other,
+                5,
+            )
+        plain = partial(
+            plain_blbquant, data, name == "median", peer.search.epsilon, LEVEL, 100, 1 / N, rng
+        )
+        yield Comparison(
+            f"BLBQuant {name}, n = {N}, {peer.blocks} blocks of 100 resamples, released",
+            "the same in plain NumPy",
+            1.5,
+            other,
+            plain,
+            5,
+        )
+
+
 def by_numpy(run: Callable[[], Any]) -> Any:
     """Run as in a process in which nothing has loaded the compiled loops."""
     with (
@@ -178,29 +200,80 @@ def regressions(rng: np.random.Generator) -> Iterator[Comparison]:
     records = statistic.encode(np.column_stack([features, outcome]))
     plan: Any = CRGS().plan(statistic, Request(n, 1.0, LEVEL, fits))
     tolerance = 2.0**-12 * statistic.lipschitz / n
-    z, o = records[:, :-1], records[:, -1]
+    z, o = np.ascontiguousarray(records[:, :-1]), records[:, -1]
 
-    def newton() -> Floats:
-        y: Floats = np.zeros(d)
-        while True:
-            wrong = expit(-o * (z @ y))
-            gradient = -(o * wrong) @ z / n + ridge * y
-            if np.linalg.norm(gradient) <= tolerance:
-                return y
-            hessian = (z * (wrong * (1 - wrong))[:, None]).T @ z / n + ridge * np.eye(d)
-            y = y - np.linalg.solve(hessian, gradient)
+    def scikit_learn() -> Any:
+        models = importlib.import_module("sklearn.linear_model")
+        # Its loss is C·n/ridge times ours, whose gradient it divides by n; its tolerance is for the
+        # largest component of that.
+        fit = models.LogisticRegression(
+            C=1 / (n * ridge), tol=tolerance / math.sqrt(d), fit_intercept=False
+        )
+        return fit.fit(z, o)
 
     yield Comparison(
         f"ridge logistic regression, n = {n}, d = {d}, B = {fits}, m = {plan.resampling.size}",
-        "one Newton fit to the same tolerance",
+        "one scikit-learn fit to the same tolerance",
         60,
         partial(on_sets, plan.pivots, records, plan.resampling, rng),
-        newton,
+        scikit_learn,
         5,
+        needs="sklearn",
     )
 
 
-def imports() -> Iterator[Comparison]:
+def ours(reports: list[online.Report], seeds: Iterator[int]) -> online.Moments:
+    """Run our sampler with the next seed."""
+    return online.moments_of_ours(online.by_confidp(reports, PARTICLES, next(seeds)))
+
+
+def ibis(model: Callable[[], Any], kind: str, seeds: Iterator[int]) -> online.Moments:
+    """Run that of `particles`."""
+    return online.moments_of_ibis(online.by_ibis(model(), PARTICLES, kind, next(seeds)))
+
+
+def streams(_: np.random.Generator) -> Iterator[Comparison]:
+    """One report at a time, each to a query of its own, beside `particles` on the same reports."""
+    for name, epsilon in (("response", 1.0), ("truncated-laplace A", 5.0)):
+        reports = online.stream_reports(name, epsilon, PEOPLE, SEED)
+        posterior = online.by_confidp(reports, PARTICLES, SEED)
+        model = cache(partial(online.model, reports))
+        for kind in online.IBIS:
+            mine, theirs = count(1), count(1)  # a seed for each run
+            yield Comparison(
+                f"online posterior, {name}, epsilon = {epsilon:g}, {PEOPLE} reports one by one to "
+                f"{len(posterior.counts)} queries, {PARTICLES} particles",
+                f"IBIS of particles, {kind}; same reports, likelihood and number of particles",
+                1 / 8,
+                partial(ours, reports, mine),
+                partial(ibis, model, kind, theirs),
+                RUNS,
+                partial(online.errors, online.exact(posterior)),
+                "particles",
+            )
+
+
+def billions(rng: np.random.Generator) -> Iterator[Comparison]:
+    """A billion reports at once as counts of 200 queries, beside seconds and beside a million."""
+    for name, epsilon in product(("response", "truncated-laplace A"), (1.0, 5.0)):
+        mechanism = paper.STUDIES[name].mechanism(epsilon)
+
+        def posterior(counts: Any) -> Posterior:
+            return update_many(start(paper.POPULATION, PARTICLES, rng), counts, rng)
+
+        many, few = (
+            partial(posterior, online.pooled(mechanism, reports, QUERIES, rng))
+            for reports in (10**9, 10**6)
+        )
+        work = (
+            f"posterior of 10^9 reports in counts over {QUERIES} queries, {name}, "
+            f"epsilon = {epsilon:g}, {PARTICLES} particles"
+        )
+        yield Comparison(work, "5 seconds", 1, many, 5.0, 3)
+        yield Comparison(work, "the same with 10^6 reports", 2, many, few, 3)
+
+
+def imports(_: np.random.Generator) -> Iterator[Comparison]:
     """Fresh processes, a bare Python's start included."""
 
     def run(*arguments: str) -> Callable[[], Any]:
@@ -214,21 +287,42 @@ def imports() -> Iterator[Comparison]:
         yield Comparison(work, "import numpy", 2, ours, numpy)
 
 
-def main() -> None:
-    """Run every comparison and write the table."""
-    rng = np.random.default_rng(20261130)
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+PARTS: dict[str, Callable[[np.random.Generator], Iterator[Comparison]]] = {
+    "means": means,
+    "medians": medians,
+    "competitors": competitors,
+    "intervals": intervals,
+    "regressions": regressions,
+    "streams": streams,
+    "billions": billions,
+    "imports": imports,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the comparisons and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", default=[])
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(arguments)
+    packages = (*PACKAGES, *(package for module, package in PEERS.items() if installed(module)))
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
     made_with = f"Python {platform.python_version()}, {versions}"
-    parts = (means(rng), medians(rng), intervals(rng), regressions(rng), imports())
-    with RESULTS.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["work", "beside", "time_ratio", "target_at_most", "repeats", "made_with"])
-        for part in parts:
-            for c in part:
-                ratio = c.ratio()
-                row = [c.work, c.beside, f"{ratio:.3g}", f"{c.most:.3g}", c.repeats, made_with]
-                writer.writerow(row)
-                print(f"{ratio:8.3g}  (at most {c.most:.3g})  {c.work}; {c.beside}", flush=True)
+    rows: list[dict[str, Any]] = []
+    for part in given.only or PARTS:
+        for comparison in PARTS[part](np.random.default_rng(SEED)):
+            rows.append(row := row_of(comparison, made_with))
+            print(
+                "{time_ratio:>8}  (at most {target_at_most})  {work}; {beside}  {note}".format(
+                    **row
+                ),
+                flush=True,
+            )
+    if results := given.out or (None if given.only else RESULTS):
+        with results.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":

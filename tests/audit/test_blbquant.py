@@ -6,32 +6,23 @@ noise, where a sound mechanism fails one in a million times, and with a fixed se
 find something.
 """
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from scipy import stats
 
+from audit.harness import epsilon_lower_bound
 from confidp import Mean, Median
 from confidp.central.methods.blbquant import BLBQuant
 from confidp.central.methods.method import Request
 from confidp.privacy.noise import AboveThreshold, ExponentialMechanism, LaplaceMechanism
 from confidp.randomness import Randomness
 
-SEED, N, FALSE_ALARM = 20261130, 100, 1e-6
+SEED, N = 20261130, 100
 
 
 def plan_for(statistic):
     return BLBQuant().plan(statistic.for_shape(N, 1), Request(N, 2.0, 0.9, 100))
-
-
-def epsilon_lower_bound(first, second, runs: int) -> float:
-    """Return a lower bound on ε from how often an event happens on each of two neighbours."""
-    more, fewer = max(first, second), min(first, second)
-    low = stats.beta.ppf(FALSE_ALARM / 2, more, runs - more + 1)
-    high = stats.beta.ppf(1 - FALSE_ALARM / 2, fewer + 1, runs - fewer)
-    return math.log(low / high)
 
 
 def estimate_leak(plan, rows, other, event, seed=SEED, runs=2000) -> float:
@@ -47,32 +38,40 @@ ZEROS = np.zeros((N, 1))
 ONE = np.where(np.arange(N)[:, None] == 0, 1.0, 0.0)
 
 
+def mean_estimate_leak(plan, seed=SEED, runs=2000):
+    return estimate_leak(plan, ZEROS, ONE, lambda x: x > Fraction(1, N), seed, runs)
+
+
+def half_the_noise(plan):
+    mechanism = LaplaceMechanism(Fraction(1, 2 * N), plan.search.epsilon)
+    return replace(plan, estimator=replace(plan.estimator, mechanism=mechanism))
+
+
 def test_the_means_estimate_leaks_no_more_than_epsilon_and_half_the_noise_is_caught():
     plan = plan_for(Mean((0, 1)))
-    epsilon, half = plan.search.epsilon, Fraction(1, 200)
+    epsilon = plan.search.epsilon
+    assert mean_estimate_leak(plan, seed=None) <= epsilon
+    assert 0.4 * epsilon < mean_estimate_leak(plan) <= epsilon
+    assert mean_estimate_leak(half_the_noise(plan)) > epsilon
 
-    def leak(plan, seed=SEED):
-        return estimate_leak(plan, ZEROS, ONE, lambda x: x > 2 * half, seed)
 
-    assert leak(plan, seed=None) <= epsilon
-    assert 0.4 * epsilon < leak(plan) <= epsilon
-    broken = replace(plan.estimator, mechanism=LaplaceMechanism(half, epsilon))
-    assert leak(replace(plan, estimator=broken)) > epsilon
+def median_estimate_leak(plan, seed=SEED, runs=2000):
+    """49 zeros, or 50: the point 0 is a rank from the 50th smallest, or none."""
+    rows, other = (np.where(np.arange(N)[:, None] < zeros, 0.0, 1.0) for zeros in (49, 50))
+    return estimate_leak(plan, rows, other, lambda x: x == 0, seed, runs)
+
+
+def eta_too_large(plan):
+    mechanism = ExponentialMechanism(4 * plan.search.epsilon)
+    return replace(plan, estimator=replace(plan.estimator, mechanism=mechanism))
 
 
 def test_the_medians_estimate_leaks_no_more_than_epsilon_and_a_larger_eta_is_caught():
-    # 49 zeros, or 50: the point 0 is a rank from the 50th smallest, or none.
     plan = plan_for(Median((0, 1), resolution=1))
-    rows, other = (np.where(np.arange(N)[:, None] < zeros, 0.0, 1.0) for zeros in (49, 50))
     epsilon = plan.search.epsilon
-
-    def leak(plan, seed=SEED):
-        return estimate_leak(plan, rows, other, lambda x: x == 0, seed)
-
-    assert leak(plan, seed=None) <= epsilon
-    assert 0.05 < leak(plan) <= epsilon
-    broken = replace(plan.estimator, mechanism=ExponentialMechanism(4 * epsilon))
-    assert leak(replace(plan, estimator=broken)) > epsilon
+    assert median_estimate_leak(plan, seed=None) <= epsilon
+    assert 0.05 < median_estimate_leak(plan) <= epsilon
+    assert median_estimate_leak(eta_too_large(plan)) > epsilon
 
 
 def search_leak(plan, search, copies: int = 1, seed=SEED, runs: int = 1000) -> float:
@@ -97,7 +96,7 @@ def search_leak(plan, search, copies: int = 1, seed=SEED, runs: int = 1000) -> f
 
 def test_the_search_leaks_no_more_than_epsilon():
     plan = plan_for(Mean((0, 1)))
-    assert search_leak(plan, plan.search, seed=None, runs=2500) <= plan.search.epsilon
+    assert search_leak(plan, plan.search, seed=None) <= plan.search.epsilon
 
 
 def test_a_search_with_a_sixteenth_of_the_noise_is_caught():

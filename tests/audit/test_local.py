@@ -10,6 +10,7 @@ import secrets
 from collections import Counter
 from fractions import Fraction
 from itertools import permutations
+from unittest.mock import patch
 
 import pytest
 from scipy import stats
@@ -17,6 +18,7 @@ from scipy import stats
 from confidp.errors import InvalidArgument
 from confidp.local import channel as channel_module
 from confidp.local.channel import TOTAL, Channel, exp_down
+from confidp.local.componentwise import ComponentwiseCollector
 from confidp.local.mechanisms import (
     mirrored_pair,
     response,
@@ -25,7 +27,9 @@ from confidp.local.mechanisms import (
     truncated_gaussian,
     truncated_laplace,
 )
+from confidp.local.population import Normal
 from confidp.local.query import Query
+from confidp.local.sign_quantile import QuantileCollector
 from confidp.local.vector import VectorQuery, split_epsilon
 
 FALSE_ALARM = 1e-6
@@ -100,17 +104,43 @@ def test_answers_leak_no_more_than_epsilon_and_nearly_that_much(mechanism, epsil
     assert bound > share * epsilon - 0.15
 
 
-def test_one_of_a_mirrored_pair_leaks_no_more_even_with_the_coin_known():
+def mirrored_leak(choose=lambda pair, x: toss(pair)) -> float:
+    """Attack one of a mirrored pair and the coin that chose it."""
     pair = mirrored_pair(truncated_laplace(0.2, 2.0, 1.0, steps=16), 0.0)
 
     def answer(x):
-        query = toss(pair)
+        query = choose(pair, x)
         return query is pair[0], query.privatize(x).value
 
-    assert 0.7 < epsilon_lower_bound(answer, *ENDS) <= 1.0
+    return epsilon_lower_bound(answer, *ENDS)
 
 
-def test_a_gaussian_answer_is_within_the_curve_of_mu():
+def test_one_of_a_mirrored_pair_leaks_no_more_even_with_the_coin_known():
+    assert 0.7 < mirrored_leak() <= 1.0
+
+
+def sign_quantile_leak() -> float:
+    """Attack what a quantile's collector asks, on both sides of its cut."""
+    query = QuantileCollector(0.5, bounds=(0.0, 100.0), epsilon=1.0).query()
+    assert ENDS[0] < query.cuts[0] < ENDS[1]
+    return epsilon_lower_bound(lambda x: query.privatize(x).value, *ENDS)
+
+
+def test_a_sign_for_a_quantile_leaks_no_more_than_epsilon_and_nearly_that_much():
+    assert 0.75 < sign_quantile_leak() <= 1.0
+
+
+def componentwise_leak() -> float:
+    """Attack what a collector of two components asks, with both moved as far as they go."""
+    query = ComponentwiseCollector([Normal(), Normal()], epsilon=2.0, rng=7).query()
+    return epsilon_lower_bound(lambda x: query.privatize(x).values, (-1e6,) * 2, (1e6,) * 2)
+
+
+def test_a_vector_by_component_leaks_no_more_than_epsilon_and_a_good_part_of_it():
+    assert 0.5 < componentwise_leak() <= 2.0
+
+
+def gaussian_leak() -> float:
     """Every threshold's two error rates, with exact bounds: μ ≥ Φ⁻¹(1 − α) − Φ⁻¹(β)."""
     query = truncated_gaussian(-1.0, 1.0, 1.0, steps=16, outputs=32)
     counts = [Counter(query.privatize(x).value for _ in range(DRAWS)) for x in ENDS]
@@ -124,7 +154,11 @@ def test_a_gaussian_answer_is_within_the_curve_of_mu():
             for k in (false_positives, false_negatives)
         )
         bounds.append(stats.norm.isf(alpha) - stats.norm.ppf(beta))
-    assert 0.85 < max(bounds) <= 1.0
+    return float(max(bounds))
+
+
+def test_a_gaussian_answer_is_within_the_curve_of_mu():
+    assert 0.85 < gaussian_leak() <= 1.0
 
 
 VECTOR_ENDS = (-100.0, -100.0), (100.0, 100.0)
@@ -141,104 +175,148 @@ def past_its_check(query, queries):
     return broken
 
 
+def vector_leak(query=None, ends=VECTOR_ENDS) -> float:
+    query = query or VectorQuery(2, (0, 1), split(2.0), 2.0)
+    return epsilon_lower_bound(lambda x: query.privatize(x).values, *ends)
+
+
 def test_all_answers_of_a_vector_together_leak_no_more_than_epsilon_and_nearly_that_much():
-    query = VectorQuery(2, (0, 1), split(2.0), 2.0)
-    bound = epsilon_lower_bound(lambda x: query.privatize(x).values, *VECTOR_ENDS)
-    assert 1.7 < bound <= 2.0
+    assert 1.7 < vector_leak() <= 2.0
 
 
-def test_one_component_with_the_whole_epsilon_leaks_no_more_even_with_the_choice_known():
+def one_component_leak() -> float:
     queries = [VectorQuery(2, (j,), (sign_response(0.0, 2.0),), 2.0) for j in (0, 1)]
 
     def answer(x):
         query = queries[secrets.randbits(1)]
         return query.components, query.privatize(x).values
 
-    assert 1.7 < epsilon_lower_bound(answer, *VECTOR_ENDS) <= 2.0
+    return epsilon_lower_bound(answer, *VECTOR_ENDS)
+
+
+def test_one_component_with_the_whole_epsilon_leaks_no_more_even_with_the_choice_known():
+    assert 1.7 < one_component_leak() <= 2.0
 
 
 # Broken copies.
 
 
+def whole_epsilon_each():
+    """A vector query whose every component has the whole claim."""
+    return past_its_check(VectorQuery(2, (0, 1), split(2.0), 2.0), (sign_response(0.0, 2.0),) * 2)
+
+
 def test_the_whole_epsilon_for_every_component_is_caught_by_the_check_and_by_draws():
-    whole = (sign_response(0.0, 2.0),) * 2
+    shipped = whole_epsilon_each()
     with pytest.raises(InvalidArgument, match="queries together"):
-        VectorQuery(2, (0, 1), whole, 2.0)
-    shipped = past_its_check(VectorQuery(2, (0, 1), split(2.0), 2.0), whole)
+        VectorQuery(2, (0, 1), shipped.queries, 2.0)
     with pytest.raises(InvalidArgument, match="epsilon_limit"):
         shipped.privatize(VECTOR_ENDS[0], epsilon_limit=2.0)
-    assert epsilon_lower_bound(lambda x: shipped.privatize(x).values, *VECTOR_ENDS) > 2.0
+    assert vector_leak(shipped) > 2.0
 
 
-def test_one_random_number_for_all_components_is_caught_by_draws_alone(monkeypatch):
+def one_random_number_leak() -> float:
     """Answers that lie together tell more than their shares, though each channel is as claimed."""
-    query = VectorQuery(2, (0, 1), split(2.0), 2.0)
     secret, drawn = channel_module.secrets.randbits, []
 
     def shared(bits):
         drawn.append(secret(bits) if len(drawn) % 2 == 0 else drawn[-1])
         return drawn[-1]
 
-    monkeypatch.setattr(channel_module.secrets, "randbits", shared)
-    ends = (-100.0, 100.0), (100.0, 100.0)
-    assert epsilon_lower_bound(lambda x: query.privatize(x).values, *ends) > 2.0
+    with patch.object(channel_module.secrets, "randbits", shared):
+        return vector_leak(ends=((-100.0, 100.0), (100.0, 100.0)))
+
+
+def test_one_random_number_for_all_components_is_caught_by_draws_alone():
+    assert one_random_number_leak() > 2.0
+
+
+def looks(pair, x):
+    """A coin that looks at the value half of the time."""
+    return pair[x > 0] if secrets.randbits(1) else toss(pair)
 
 
 def test_a_coin_that_looks_at_the_value_is_caught():
-    pair = mirrored_pair(truncated_laplace(0.2, 2.0, 1.0, steps=16), 0.0)
+    assert mirrored_leak(looks) > 1.0
 
-    def answer(x):
-        query = pair[x > 0] if secrets.randbits(1) else toss(pair)
-        return query is pair[0], query.privatize(x).value
 
-    assert epsilon_lower_bound(answer, *ENDS) > 1.0
+def root_two_too_small():
+    """The published code's error, a standard deviation where the scale belongs, and no error."""
+    honest = truncated_laplace(-1.0, 1.0, 2.0, steps=16)
+    broken = truncated_laplace(-1.0, 1.0, 2.0 * math.sqrt(2), steps=16)
+    return unchecked(honest, broken.channel), honest, broken
+
+
+def report_leak(query) -> float:
+    return epsilon_lower_bound(lambda x: query.privatize(x).value, *ENDS)
 
 
 def test_noise_too_small_by_root_two_is_caught_by_both_audits():
-    """The published code's error: a standard deviation where the scale belongs."""
-    honest = truncated_laplace(-1.0, 1.0, 2.0, steps=16)
-    broken = truncated_laplace(-1.0, 1.0, 2.0 * math.sqrt(2), steps=16)
+    shipped, honest, broken = root_two_too_small()
     assert exceeds(broken.channel, 2.0)
     with pytest.raises(InvalidArgument, match="epsilon = 2 is less"):
         Query(honest.cuts, broken.channel, epsilon=2.0)
-    shipped = unchecked(honest, broken.channel)
-    assert epsilon_lower_bound(lambda x: shipped.privatize(x).value, *ENDS) > 2.0
+    assert report_leak(shipped) > 2.0
 
 
-@pytest.mark.parametrize("mechanism", QUERIES)
-def test_one_weight_beyond_epsilon_is_caught(mechanism):
-    """The least weight of the tightest column, lower by what its rounding left, and one."""
-    query = QUERIES[mechanism][0](1.0)
-    rows = [list(row) for row in query.channel.weights]
+def one_weight_off(mechanism: str, excess: int) -> Channel:
+    """The least weight of the tightest column, lower by what its rounding left and `excess`."""
+    channel = QUERIES[mechanism][0](1.0).channel
+    rows = [list(row) for row in channel.weights]
     columns = list(zip(*rows, strict=True))
     y = max(range(len(columns)), key=lambda y: Fraction(max(columns[y]), min(columns[y])))
     j = columns[y].index(min(columns[y]))
     spare = next(k for k in range(len(columns)) if k != y)
     allowed = math.floor(min(columns[y]) - max(columns[y]) / exp_down(1.0))
     assert allowed <= 64  # out of four thousand million
-    for excess in (0, 1):
-        rows[j][y] = min(columns[y]) - allowed - excess
-        rows[j][spare] = columns[spare][j] + allowed + excess
-        channel = Channel(tuple(map(tuple, rows)))
-        if excess:
-            with pytest.raises(InvalidArgument, match="epsilon = 1 is less"):
-                Query(query.cuts, channel, epsilon=1.0)
-        else:
-            Query(query.cuts, channel, epsilon=1.0)
+    rows[j][y] -= allowed + excess
+    rows[j][spare] += allowed + excess
+    return Channel(tuple(map(tuple, rows)))
 
 
-def test_a_sampler_that_ignores_its_weights_is_caught_by_draws_alone(monkeypatch):
+def largest_log_ratio(channel: Channel) -> float:
+    """The exact comparison: ε of a channel's weights, to within 1e-15."""
+    columns = zip(*channel.weights, strict=True)
+    return math.log(max(Fraction(max(column), min(column)) for column in columns))
+
+
+def weight_off_leak() -> float:
+    """Draws from a sign whose one weight is off by a sixteenth of all."""
+    return report_leak(unchecked(sign_response(0.0, 1.0), one_weight_off("sign", TOTAL // 16)))
+
+
+def test_a_weight_off_by_a_sixteenth_is_caught_by_draws_alone():
+    assert weight_off_leak() > 1.0
+
+
+@pytest.mark.parametrize("mechanism", QUERIES)
+def test_one_weight_beyond_epsilon_is_caught(mechanism):
+    query = QUERIES[mechanism][0](1.0)
+    Query(query.cuts, one_weight_off(mechanism, 0), epsilon=1.0)
+    with pytest.raises(InvalidArgument, match="epsilon = 1 is less"):
+        Query(query.cuts, one_weight_off(mechanism, 1), epsilon=1.0)
+    assert largest_log_ratio(one_weight_off(mechanism, 2**12)) > 1.0
+
+
+def short_of_a_bit_leak() -> float:
     """Only the empirical audit can see that 31 random bits were taken for 32."""
-    query = sign_response(0.0, 1.0)
     secret = channel_module.secrets.randbits
-    monkeypatch.setattr(channel_module.secrets, "randbits", lambda bits: secret(bits - 1))
-    assert query.channel.epsilon_at_most(1.0)
-    assert epsilon_lower_bound(lambda x: query.privatize(x).value, *ENDS) > 1.0
+    with patch.object(channel_module.secrets, "randbits", lambda bits: secret(bits - 1)):
+        return report_leak(sign_response(0.0, 1.0))
+
+
+def test_a_sampler_that_ignores_its_weights_is_caught_by_draws_alone():
+    assert sign_response(0.0, 1.0).channel.epsilon_at_most(1.0)
+    assert short_of_a_bit_leak() > 1.0
+
+
+def cell_leak() -> float:
+    """A device that answers with the cell."""
+    return epsilon_lower_bound(sign_response(0.0, 2.0).cell, *ENDS)
 
 
 def test_a_device_that_answers_with_the_cell_is_caught():
-    query = sign_response(0.0, 2.0)
-    assert epsilon_lower_bound(query.cell, *ENDS) > 2.0
+    assert cell_leak() > 2.0
 
 
 def test_a_channel_whose_middle_rows_leak_is_caught_though_its_end_rows_are_equal():

