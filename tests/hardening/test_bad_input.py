@@ -55,6 +55,7 @@ RESULTS = {"BestChannel", "Comparison", "ConfidenceRegion", "Design", "Ledger", 
 # To inherit from, or to catch.
 TYPES = {
     "Population", "Prior", "BudgetExhausted", "ConfidpError", "InvalidArgument", "LedgerError",
+    "StateError",
 }  # fmt: skip
 
 
