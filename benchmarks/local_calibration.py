@@ -7,7 +7,6 @@ mechanism's best query at the truth, for σ = 1; that of both together is √(10
 
     python benchmarks/local_calibration.py [--mechanism response ...] [--epsilon 1 2 5 10]
                                            [--streams 400]
-    python benchmarks/local_calibration.py --billion      # prints seconds, writes nothing
 
 Reports are simulated as the collector's loop has them (`place_best`, an answer, `update`), without
 messages. Every cell runs 400 streams; truncated Laplace costs several times as much. Every stream
@@ -44,14 +43,13 @@ from confidp.local.design import (
     Mechanism,
     TruncatedLaplace,
     a_optimal,
-    answer_probabilities,
     best_cells,
     best_knots,
     fisher_information,
     place_best,
 )
 from confidp.local.population import Normal
-from confidp.local.posterior import Posterior, start, update, update_many
+from confidp.local.posterior import Posterior, start, update
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "local_calibration.csv"
@@ -180,23 +178,6 @@ def row_of(name: str, epsilon: float, tally: Tally, people: int = PEOPLE) -> dic
     }
 
 
-def billion(name: str, epsilon: float) -> str:
-    """Return how long a billion reports take, given as counts of 200 queries, from the prior."""
-    mechanism, rng = STUDIES[name].mechanism(epsilon), np.random.default_rng(SEED)
-    counts: dict[Design, list[int]] = {}
-    best = np.array(best_knots(POPULATION, (0.0, 1.0), mechanism).knots)
-    while len(counts) < 200:
-        place, size = TRUTH[0] + rng.normal(), TRUTH[1] * math.exp(0.1 * rng.normal())
-        design = Design.of(*mechanism.build(tuple((place + size * best).tolist())))
-        chances = answer_probabilities(POPULATION, TRUTH[None, :], design)[0]
-        counts[design] = rng.multinomial(10**9 // 200, chances / chances.sum()).tolist()
-    began = time.process_time()
-    posterior = update_many(start(POPULATION, PARTICLES, rng), counts, rng)
-    seconds = time.process_time() - began
-    off = np.abs(posterior.mean - TRUTH) / posterior.sd
-    return f"{name}, epsilon = {epsilon:g}: {seconds:.2f} s of CPU, {off.max():.1f} sd off at most"
-
-
 def read() -> dict[tuple[str, float], Tally]:
     """Return the cells so far."""
     if not RESULTS.exists():
@@ -230,12 +211,7 @@ def main() -> None:
     parser.add_argument("--mechanism", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--epsilon", nargs="+", type=float, default=BUDGETS)
     parser.add_argument("--streams", type=int, help="instead of each mechanism's own number")
-    parser.add_argument("--billion", action="store_true", help="time a billion reports in counts")
     options = parser.parse_args()
-    if options.billion:
-        for name, epsilon in product(("response", "truncated-laplace A"), (1.0, 5.0)):
-            print(billion(name, epsilon))
-        return
     cells = read()
     left = list(product(options.mechanism, options.epsilon))
     while left:
