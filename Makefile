@@ -57,7 +57,7 @@ coverage: $(READY)  ## the coverage atlas of the default interval, resumed where
 	$(BIN)/python benchmarks/atlas_page.py
 
 methods: $(READY)  ## every method with every statistic: coverage and length
-	$(BIN)/python papers/one_shot_private_confidence_regions/every_method.py
+	$(BIN)/python -m papers.one_shot_private_confidence_regions.every_method
 
 audit: $(READY)  ## every audit at length: claims beside what attacks find
 	$(BIN)/python tests/audit/run_long.py

@@ -5,7 +5,7 @@ The competitors re-estimate thousands of times: they run on four statistics only
 n = 1000, δ = 1e-6, level 0.90, B = 100; once at the paper's μ = 8, and once at μ = 50, where the
 noise hardly matters and what is left is whether each pair works::
 
-    python papers/one_shot_private_confidence_regions/every_method.py [--data-sets 200]
+    python -m papers.one_shot_private_confidence_regions.every_method [--data-sets 200]
 
 Finished pairs are appended to every_method.csv and skipped by the next run. The truths are exact
 or, where the comment says so, computed once from a sample of ten million.
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import confidp as cdp
+from papers.one_shot_private_confidence_regions.tables import append
 
 RESULTS = Path(__file__).parent / "every_method.csv"
 SEED, N, LEVEL, N_RESAMPLES, DELTA = 20261130, 1000, 0.90, 100, 1e-6
@@ -199,12 +200,7 @@ def main() -> None:
         row = run_pair(statistic, method, mu, data_sets)
         if row is None:
             continue
-        new = not RESULTS.exists()
-        with RESULTS.open("a", newline="") as out:
-            writer = csv.DictWriter(out, list(row), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
+        append(RESULTS, row)
         print(
             "{statistic:22} {method:34} mu {mu:<4g} coverage {coverage} [{coverage_low}, "
             "{coverage_high}]  length {mean_length}".format(**row),

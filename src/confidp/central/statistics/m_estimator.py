@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -63,7 +64,7 @@ class Linearisable(MeanLike, Protocol):
         """Return ∇²ℓ(y; x_i) of shape (N, d, d), positive semidefinite up to 2^-48 of the bound."""
 
 
-class MEstimator:
+class MEstimator(ABC):
     """What M-estimators share: sensitivity, solver, rounding."""
 
     __slots__ = ()
@@ -182,17 +183,17 @@ class MEstimator:
         """Return t: 2^-13 of λΔ_n, or four times what floats can resolve."""
         return max(2.0**-12 * self.lipschitz / n, 4 * self._gradient_error(n)[0])
 
+    @abstractmethod
     def _gradient_error(self, n: int) -> tuple[float, float]:
         """Return e and b of `rounding`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _gradient(self, y: Floats, records: Floats) -> Floats:
         """Return the gradient of the mean loss at y."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _hessian(self, y: Floats, records: Floats) -> Floats:
         """Return the Hessian of the mean loss at y: only the speed depends on it."""
-        raise NotImplementedError
 
     def _minimise(self, records: Floats, start: Floats) -> Floats:
         """Return a point where ∇F as computed is at most the tolerance.

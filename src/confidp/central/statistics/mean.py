@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, encode_columns, is_list
 from confidp.central.resampling import IndexSets, multiplicity
-from confidp.central.statistics.statistic import Resampled
+from confidp.central.statistics.statistic import Resampled, Statistic, resample_one_by_one
 from confidp.errors import InvalidArgument, InvalidType
 from confidp.privacy.guarantees import sqrt_up
 
@@ -170,6 +170,14 @@ def resampled_sums(records: NDArray[np.int64], sets: IndexSets) -> tuple[NDArray
 MOST_SQUARED = 2**31 - 1  # cells whose products fit in 62 bits
 
 
+class OnGrids(Statistic, Protocol):
+    """A statistic of records on grids."""
+
+    @property
+    def grids(self) -> Sequence[Grid]:
+        """One for each column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Exact sums of columns, and of products of pairs of them, in whole grid steps. **Private**."""
@@ -204,3 +212,21 @@ def resampled_moments(
         )
         for row in totals.tolist()
     ], kappa
+
+
+def resample_by_moments(
+    statistic: OnGrids,
+    value: Callable[[Moments], float | Fraction],
+    pairs: Sequence[tuple[int, int]],
+    records: NDArray[np.int64],
+    sets: IndexSets,
+    near: NDArray[np.float64],
+) -> Resampled:
+    """Return a statistic that is `value` of moments on resamples. **Private**.
+
+    One by one where products wouldn't fit.
+    """
+    if max(grid.cells for grid in statistic.grids) > MOST_SQUARED:
+        return resample_one_by_one(statistic, records, sets, near)
+    each, kappa = resampled_moments(records, pairs, sets)
+    return Resampled(np.array([[float(value(moments))] for moments in each]), kappa)

@@ -25,13 +25,12 @@ from confidp.central.statistics.equations import (
     SpreadEquation,
 )
 from confidp.central.statistics.mean import (
-    MOST_SQUARED,
     PUBLIC_BOUNDS,
     Moments,
-    resampled_moments,
+    resample_by_moments,
     resampled_sums,
 )
-from confidp.central.statistics.statistic import Resampled, resample_one_by_one
+from confidp.central.statistics.statistic import Resampled
 from confidp.central.statistics.u_pairs import exact_dot, exact_sum
 from confidp.errors import InvalidArgument, InvalidType, real
 
@@ -143,10 +142,7 @@ class StandardDeviation(_FunctionOfMeans):
         self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
     ) -> Resampled:
         """Return the deviations of resamples, the same to the last bit."""
-        if self.grids[0].cells > MOST_SQUARED:
-            return resample_one_by_one(self, records, sets, near)
-        each, kappa = resampled_moments(records, self.equation.pairs, sets)
-        return Resampled(np.array([[self._from(moments)] for moments in each]), kappa)
+        return resample_by_moments(self, self._from, self.equation.pairs, records, sets, near)
 
     def sensitivity(self, n: int) -> Fraction:
         """Return R²/(2·floor·n)."""
@@ -335,10 +331,7 @@ class Correlation(_FunctionOfMeans):
         self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
     ) -> Resampled:
         """Return the correlations of resamples, the same to the last bit."""
-        if max(grid.cells for grid in self.grids) > MOST_SQUARED:
-            return resample_one_by_one(self, records, sets, near)
-        each, kappa = resampled_moments(records, self.equation.pairs, sets)
-        return Resampled(np.array([[self._from(moments)] for moments in each]), kappa)
+        return resample_by_moments(self, self._from, self.equation.pairs, records, sets, near)
 
     def sensitivity(self, n: int) -> Fraction:
         """Return (1/(f_x f_y) + 1/(2f_x²) + 1/(2f_y²))/n, f the floors in units of R."""

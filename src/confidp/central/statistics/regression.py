@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -57,8 +58,9 @@ class _LinearERM(MEstimator):
         return 1.0
 
     @property
+    @abstractmethod
     def _loss_at_zero(self) -> float:
-        raise NotImplementedError
+        """The largest loss of a record at y = 0."""
 
     @property
     def _reach(self) -> float:
@@ -84,12 +86,13 @@ class _LinearERM(MEstimator):
         hessians: Floats = weighted[:, :, None] * z[:, None, :]
         return hessians
 
+    @abstractmethod
     def _outcome(self, column: Floats) -> Floats:
-        raise NotImplementedError
+        """Return outcomes as the loss takes them: a fixed function of each, within bounds."""
 
+    @abstractmethod
     def _derivatives(self, product: Floats, records: Floats) -> tuple[Floats, Floats]:
         """Return φ′ and φ″ in its first argument, for each record, given its z·y."""
-        raise NotImplementedError
 
     def _gradient_error(self, n: int) -> tuple[float, float]:
         """Roundings: n + 1 of the mean and up to 16 of φ′, relative to G; d + 2 of z·y and o.
@@ -141,13 +144,13 @@ class _LinearERM(MEstimator):
 
         return gradient_of
 
+    @abstractmethod
     def _rows(self, records: Floats) -> Floats:
         """Return r for each record."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _to_slopes(self, products: Floats) -> None:
         """Put φ′ in the place of each r·p, as exact as `_derivatives`."""
-        raise NotImplementedError
 
     def _check(self) -> None:
         """Refuse settings out of range, or with curvatures too far apart for floats to solve."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from confidp.central.resampling import IndexSets
 from confidp.central.statistics.equations import SpreadEquation
-from confidp.central.statistics.mean import MOST_SQUARED, Moments, resampled_moments
-from confidp.central.statistics.statistic import Resampled, resample_one_by_one
+from confidp.central.statistics.mean import Moments, resample_by_moments
+from confidp.central.statistics.statistic import Resampled
 from confidp.central.statistics.u_pairs import PairStatistic, check_size, exact_dot
 from confidp.errors import InvalidArgument
 
@@ -69,10 +69,7 @@ class Variance(PairStatistic):
     ) -> Resampled:
         """Return the variances of resamples, the same to the last bit."""
         check_size(sets.size, 2)
-        if self.grids[0].cells > MOST_SQUARED:
-            return resample_one_by_one(self, records, sets, near)
-        each, kappa = resampled_moments(records, [(0, 0)], sets)
-        return Resampled(np.array([[float(self._from(moments))] for moments in each]), kappa)
+        return resample_by_moments(self, self._from, [(0, 0)], records, sets, near)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,13 @@ from numpy.typing import NDArray
 
 from confidp.central.resampling import IndexSets
 from confidp.central.statistics.mean import (
-    MOST_SQUARED,
     PUBLIC_BOUNDS,
     Moments,
-    resampled_moments,
+    resample_by_moments,
     resampled_sums,
 )
 from confidp.central.statistics.quantile import resampled_ranks
-from confidp.central.statistics.statistic import Resampled, resample_one_by_one
+from confidp.central.statistics.statistic import Resampled
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
     PairStatistic,
@@ -163,11 +162,11 @@ class ProductKernel(PairStatistic):
     ) -> Resampled:
         """Return the values on resamples, the same to the last bit."""
         check_size(sets.size, 2)
-        if self.grids[0].cells > MOST_SQUARED:
-            return resample_one_by_one(self, records, sets, near)
-        each, kappa = resampled_moments(records, [(0, 0)], sets)
-        values = [[float(self._from(moments) - self.origin[0])] for moments in each]
-        return Resampled(np.array(values), kappa)
+
+        def value(moments: Moments) -> Fraction:
+            return self._from(moments) - self.origin[0]
+
+        return resample_by_moments(self, value, [(0, 0)], records, sets, near)
 
     def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
         """Return SS_β, rounded up by at most a relative 2^-42."""
