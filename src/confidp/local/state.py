@@ -41,6 +41,7 @@ class Diagnostics:
     moves: int = 0
     acceptance: float = math.nan
     size: float = 1.0  # of the random walk, in units of 2.38/√d
+    redraws: int = 0  # of the resamplings, those by importance sampling
 
 
 @dataclass(frozen=True, slots=True)
