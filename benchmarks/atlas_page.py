@@ -7,26 +7,23 @@ Reads coverage_atlas.csv; writes docs/coverage_atlas.md and its pictures.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from coverage_atlas import RESULTS, Row, cells
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from scipy.stats import beta
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "coverage_atlas.csv"
-DOCS = HERE.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs"
 SIMULTANEOUS = 0.05  # chance of any false alarm in the whole atlas
 SLACK = {
     "mean": 0.015,
     "quantile": 0.01,
     "u-statistic": 0.02,
 }  # under the level, or under what no privacy would give
-Row = dict[str, str]
 
 
 def bounds(row: Row, alpha: float) -> tuple[float, float]:
@@ -149,8 +146,7 @@ def page(rows: Sequence[Row]) -> str:
 
 def main() -> None:
     """Write the page and the pictures."""
-    with RESULTS.open() as source:
-        rows = list(csv.DictReader(source))
+    rows = list(cells(RESULTS).values())
     for statistic in dict.fromkeys(r["statistic"] for r in rows):
         for level in {r["level"] for r in rows if r["statistic"] == statistic}:
             name = f"atlas_{statistic}_{level.replace('0.', '')}.png"

@@ -177,7 +177,7 @@ class End:
         line = view.line.log_density(*told) - plain if view.line is not None else 0.0
         return replace(
             self,
-            low=x if answer <= self._target(ask) else self.low,
+            low=x if told[1] <= self._target(ask) else self.low,
             line_lead=self.line_lead + line,
             steps_lead=self.steps_lead + steps,
         )

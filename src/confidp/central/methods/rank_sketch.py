@@ -23,9 +23,11 @@ _LEAST_CHANCE = 0.25  # of being believed: no gambling on far points
 _OUTLIER = 3.0  # standard deviations at which a line ends
 _SURPRISE = 100.0  # squared standard deviations, at most, that one answer counts for
 _REACH = 3.0  # standard deviations over the count of interest to which a line is searched
+_SURELY = 8.0  # standard deviations over the target, of a count that no answer can be believed at
 _FRACTIONS = np.linspace(0, 1, 34)[1:-1]
 
 Numbers = NDArray[np.float64]
+Point = tuple[int, float, float]  # where, a count and its variance
 
 
 class Model(Protocol):
@@ -58,8 +60,8 @@ class Sketch:
     """
 
     n: int
-    points: tuple[tuple[int, float, float], ...]
-    answers: tuple[tuple[int, float, float], ...]
+    points: tuple[Point, ...]
+    answers: tuple[Point, ...]
 
     @classmethod
     def blank(cls, n: int, top: int) -> Sketch:
@@ -127,17 +129,26 @@ class Sketch:
         rising = np.maximum.accumulate(counts)
         return float(np.interp(rank, rising, at))
 
+    def _within_reach(self, low: int, target: float, noise: float) -> list[Point]:
+        """Return the point at or before `low`, and on to one whose count is surely over target."""
+        first = bisect_right(self.points, low, key=lambda point: point[0]) - 1
+        found = list(self.points[first : first + 1])
+        for point in self.points[first + 1 :]:
+            found.append(point)
+            if point[1] - target > _SURELY * math.sqrt(point[2] + noise**2):
+                break
+        return found
+
     def most_promising(self, low: int, target: float, noise: float) -> int:
         """Return the point above `low` with the largest expected rise."""
-        at, counts, variances = np.array(self.points, dtype=np.float64).T
-        first = int(np.searchsorted(at, low, side="right")) - 1  # the segment that low lies in
-        left, right = at[first:-1, None], at[first + 1 :, None]
+        at, counts, variances = _columns(self._within_reach(low, target, noise))
+        left, right = at[:-1], at[1:]
         start = np.maximum(left, low)
         x = start + (right - start) * _FRACTIONS
         u = (x - left) / (right - left)
-        rise = np.maximum(np.diff(counts[first:]), 0.0)[:, None]
-        expected = counts[first:-1, None] + rise * u
-        var = (1 - u) ** 2 * variances[first:-1, None] + u**2 * variances[first + 1 :, None]
+        rise = np.maximum(np.diff(counts, axis=0), 0.0)
+        expected = counts[:-1] + rise * u
+        var = (1 - u) ** 2 * variances[:-1] + u**2 * variances[1:]
         var += self._strays(rise, u)
         return _best(x, low, expected, var + noise**2, target)
 
@@ -169,15 +180,19 @@ class Steps:
 
     def most_promising(self, low: int, target: float, noise: float) -> int:
         """Return the point above `low` with the largest expected rise."""
-        at, counts, variances = np.array(self.sketch.points, dtype=np.float64).T
+        at, counts, variances = _columns(self.sketch._within_reach(low, target, noise))
         believed = ndtr((target - counts) / np.sqrt(variances + noise**2))
-        first = int(np.searchsorted(at, low, side="right")) - 1  # the segment that low lies in
-        left, right = at[first:-1, None], at[first + 1 :, None]
+        left, right = at[:-1], at[1:]
         start = np.maximum(left, low)
         x = start + (right - start) * _FRACTIONS
         u = (x - left) / (right - left)
-        chance = (1 - u) * believed[first:-1, None] + u * believed[first + 1 :, None]
+        chance = (1 - u) * believed[:-1] + u * believed[1:]
         return _largest(x, low, chance)
+
+
+def _columns(points: list[Point]) -> Numbers:
+    """Return x, counts and variances as columns."""
+    return np.array(points, dtype=np.float64).T[:, :, None]
 
 
 def _best(x: Numbers, low: int, expected: Numbers, var: Numbers, target: float) -> int:
@@ -221,21 +236,30 @@ class Line:
         first = last = 0.0  # the furthest answers on the line
         s = sx = sxx = sy = sxy = 0.0  # sums of weights, and of weights times x, x², y, xy
         used = 0
-        for at, answer, noise_var in sorted(sketch.answers, key=lambda told: abs(told[0] - near)):
-            x, y = at - near, answer - t
+        told = [(abs(at - near), at - near, answer - t, var) for at, answer, var in sketch.answers]
+        told.sort()
+        for _, x, y, noise_var in told:
             if not left < x < right:
                 continue
             var = noise_var + _leaves(abs(y), n) + 1e-9
             spread = s * sxx - sx * sx
             if used >= 2 and spread > 0:
-                gap = y - (sy * sxx - sxy * sx) / spread - (s * sxy - sx * sy) / spread * x
+                gap = y - (sy * sxx - sxy * sx + (s * sxy - sx * sy) * x) / spread
                 doubt = (sxx - 2 * x * sx + x * x * s) / spread
-                if gap**2 > _OUTLIER**2 * (var + doubt):
-                    left, right = (x, right) if x < 0 else (left, x)
+                if gap * gap > _OUTLIER**2 * (var + doubt):
+                    if x < 0:
+                        left = x
+                    else:
+                        right = x
                     continue
-            s, sx, sxx = s + 1 / var, sx + x / var, sxx + x * x / var
-            sy, sxy = sy + y / var, sxy + x * y / var
-            first, last, used = min(first, x), max(last, x), used + 1
+            weight = 1 / var
+            s += weight
+            sx += weight * x
+            sxx += weight * x * x
+            sy += weight * y
+            sxy += weight * x * y
+            first, last = (x, last) if x < first else (first, max(last, x))
+            used += 1
         spread = s * sxx - sx * sx
         if used < 3 or not spread > 0 or not s * sxy > sx * sy:
             return None
@@ -277,4 +301,4 @@ class Line:
 
 def _leaves(away: Any, n: int) -> Any:
     """Return the variance of C around its tangent, so many counts away from where they touch."""
-    return away + away**3 / n
+    return away + away * away * away / n
