@@ -38,7 +38,7 @@ from audit import (
 )
 from confidp import Mean, Median
 from confidp.central.methods.dette_graw import DetteGraw
-from confidp.privacy.noise import AboveThreshold
+from confidp.privacy.pure_dp import AboveThreshold
 
 FEW = "all but what these runs can't show"
 

@@ -15,7 +15,7 @@ from audit.harness import epsilon_lower_bound
 from confidp import Mean, Median
 from confidp.central.methods.blbquant import BLBQuant
 from confidp.central.methods.method import Request
-from confidp.privacy.noise import AboveThreshold, ExponentialMechanism, LaplaceMechanism
+from confidp.privacy.pure_dp import AboveThreshold, ExponentialMechanism, LaplaceMechanism
 from confidp.randomness import Randomness
 
 SEED, N = 20261130, 100

@@ -1,4 +1,4 @@
-"""Attacks on the mechanisms of `privacy/noise.py` themselves, at the moves they are calibrated for.
+"""Attacks on the mechanisms of `noise.py` and `pure_dp.py`, at the moves they are calibrated for.
 
 A sound mechanism is attacked with the real noise, a broken copy with a seed, which is faster.
 Asserted bounds lie at least 5 standard deviations from the mean of what the attack finds.
@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 
 from audit.harness import epsilon_lower_bound, score_lower_bound
-from confidp.privacy.noise import (
+from confidp.privacy.noise import GaussianMechanism
+from confidp.privacy.pure_dp import (
     AboveThreshold,
     ExponentialMechanism,
-    GaussianMechanism,
     IntegerLaplaceMechanism,
     LaplaceMechanism,
 )

@@ -13,7 +13,7 @@ import confidp as cdp
 from confidp.central import kernels, resampling
 from confidp.central.methods.method import Request
 from confidp.central.resampling import Resampling, Sampling
-from confidp.privacy import noise
+from confidp.privacy import noise, pure_dp
 from hardening.doors import METHODS, STATISTICS, UNIT, Door, method, region_of, rows
 
 RELEASES = {
@@ -83,7 +83,7 @@ def test_without_what_draws_the_noise_nothing_is_charged(
     import opendp.prelude
 
     noise._exact_sampler.cache_clear()
-    noise._exact_laplace.cache_clear()
+    pure_dp._exact_laplace.cache_clear()
     without(opendp.prelude.__name__, monkeypatch)
     assert isinstance(opened(RELEASES[name]), ImportError)
     assert charges == []

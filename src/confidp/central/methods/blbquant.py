@@ -22,7 +22,8 @@ from confidp.central.statistics.statistic import Records, Statistic
 from confidp.errors import InvalidArgument, integer, real
 from confidp.privacy.conversions import pure_dp_of_mu
 from confidp.privacy.guarantees import GDP, sqrt_down
-from confidp.privacy.noise import AboveThreshold, to_float
+from confidp.privacy.noise import to_float
+from confidp.privacy.pure_dp import AboveThreshold
 from confidp.randomness import Randomness
 
 

@@ -14,7 +14,7 @@ from confidp.central.grid import Grid
 from confidp.central.methods.method import unsuitable
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import MeanLike, Records, Statistic, sensitivity_at
-from confidp.privacy.noise import ExponentialMechanism, LaplaceMechanism
+from confidp.privacy.pure_dp import ExponentialMechanism, LaplaceMechanism
 from confidp.randomness import Randomness
 
 Numbers = NDArray[np.float64]

@@ -20,14 +20,14 @@ from scipy.special import expit, logit
 
 from confidp import GDP
 from confidp.errors import ConfidpError
-from confidp.privacy import noise
+from confidp.privacy import pure_dp
 from confidp.privacy.guarantees import pure_dp_to_gdp
-from confidp.privacy.noise import (
+from confidp.privacy.noise import secret_indices
+from confidp.privacy.pure_dp import (
     AboveThreshold,
     ExponentialMechanism,
     IntegerLaplaceMechanism,
     LaplaceMechanism,
-    secret_indices,
 )
 from confidp.randomness import Randomness
 
@@ -81,7 +81,7 @@ def discrete_laplace(scale: float, reach: int) -> dict[int, float]:
 def test_integer_noise_is_discrete_laplace(epsilon, source):
     mechanism = IntegerLaplaceMechanism(1, epsilon)
     randomness = Randomness.of(source)
-    drawn = noise._laplace_noise(mechanism.scale, 20_000, randomness)
+    drawn = pure_dp._laplace_noise(mechanism.scale, 20_000, randomness)
     assert fits(drawn, discrete_laplace(1 / epsilon, 200))
     assert not fits(drawn, discrete_laplace(1.1 / epsilon, 200))
 
@@ -89,7 +89,7 @@ def test_integer_noise_is_discrete_laplace(epsilon, source):
 @SOURCES
 def test_lattice_noise_is_laplace_and_its_mean_size_is_the_scale(source):
     mechanism, draws = LaplaceMechanism(Fraction(3), 0.5), 20_000
-    steps = noise._laplace_noise(mechanism.steps.scale, draws, Randomness.of(source))
+    steps = pure_dp._laplace_noise(mechanism.steps.scale, draws, Randomness.of(source))
     z = np.array([float(k * mechanism.unit) for k in steps]) / mechanism.scale
     assert mechanism.scale == pytest.approx(6.0, rel=1e-12)
     assert stats.kstest(z, "laplace").pvalue > FALSE_ALARM
@@ -185,8 +185,8 @@ def test_an_attack_on_laplace_noise_finds_nearly_epsilon_and_no_more(epsilon):
 
 
 def test_a_draw_that_64_bits_cut_off_goes_on_as_the_law_does(monkeypatch):
-    monkeypatch.setattr(noise, "_EDGE", 8)
-    drawn = noise._laplace_noise(4.0, 4000, OS)
+    monkeypatch.setattr(pure_dp, "_EDGE", 8)
+    drawn = pure_dp._laplace_noise(4.0, 4000, OS)
     assert max(drawn) > 16
     assert fits(drawn, discrete_laplace(4.0, 100))
     assert not fits([max(min(z, 8), -8) for z in drawn], discrete_laplace(4.0, 100))
@@ -194,8 +194,8 @@ def test_a_draw_that_64_bits_cut_off_goes_on_as_the_law_does(monkeypatch):
 
 def test_opendps_sampler_saturates_far_out_and_is_mended():
     # Scale 2^50 is the largest: P(|noise| ≥ 2^62) = e^-4096, and what is beyond isn't lost.
-    assert noise._EDGE < 2**63 - 1
-    assert noise._LARGEST_SCALE * 4096 <= noise._EDGE
+    assert pure_dp._EDGE < 2**63 - 1
+    assert pure_dp._LARGEST_SCALE * 4096 <= pure_dp._EDGE
 
 
 def test_private_noise_differs_from_run_to_run_and_seeded_noise_does_not():
@@ -278,7 +278,7 @@ def test_above_threshold_stops_at_once_and_reads_no_further():
 
 @given(st.floats(1e-3, 50.0))
 def test_weights_fall_and_no_faster_than_eta_says(eta):
-    weights = noise._weights(eta, 300)
+    weights = pure_dp._weights(eta, 300)
     with mpmath.workdps(120):
         factor = mpmath.exp(mpmath.mpf(eta))
         for w, v in pairwise(weights):
@@ -305,7 +305,7 @@ def test_the_exponential_mechanism_draws_points_with_the_stated_chances(source):
 def test_chances_of_neighbours_lie_in_one_window_of_two_eta(penalties, data, eta):
     moves = data.draw(st.lists(st.integers(-1, 1), min_size=8, max_size=8))
     others = [max(p + m, 0) for p, m in zip(penalties, moves, strict=False)]
-    w = noise._weights(eta, 10)
+    w = pure_dp._weights(eta, 10)
     w += [w[-1]] * 11
     sums = [Fraction(sum(w[p] for p in ps)) for ps in (penalties, others)]
     ratios = [(w[p] / sums[0]) / (w[o] / sums[1]) for p, o in zip(penalties, others, strict=True)]
@@ -344,8 +344,8 @@ def test_an_attack_on_the_exponential_mechanism_finds_its_two_eta_and_no_more():
 def test_every_whole_number_below_the_sum_of_weights_has_its_own_point(monkeypatch):
     # With weights 3 and 1 and every draw in turn: as many draws for a point as its weight.
     draws = iter(range(3 * 2 + 1 * 3))
-    monkeypatch.setattr(noise, "_weights", lambda eta, most: [3, 1])
-    monkeypatch.setattr(noise, "_below", lambda total, randomness: next(draws))
+    monkeypatch.setattr(pure_dp, "_weights", lambda eta, most: [3, 1])
+    monkeypatch.setattr(pure_dp, "_below", lambda total, randomness: next(draws))
     mechanism = ExponentialMechanism(1.0)
     drawn = [mechanism.release([1, 0, 5], [2, 2, 1], OS) for _ in range(9)]
     assert Counter(drawn) == {(0, 0): 1, (0, 1): 1, (1, 0): 3, (1, 1): 3, (2, 0): 1}
