@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from confidp import Mean, Median, confidence_region
 from confidp.central.region import ConfidenceRegion
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP
@@ -60,6 +61,31 @@ def test_it_contains_the_points_of_the_open_ball():
     ball = region((0.0, 1.0), 2.0)
     assert ball.contains((1.4, 2.4))
     assert not ball.contains((1.9, 2.9))  # inside the box, outside the ball
+
+
+@pytest.mark.parametrize(
+    ("n", "mu", "told"), [(100, 0.1, True), (100, 8.0, False), (5000, 0.1, False), (5000, 1, False)]
+)
+def test_an_interval_says_when_most_of_its_width_is_privacy_noise(n, mu, told):
+    """By its own public numbers: σ² of the mean or of the count beside what sampling adds."""
+    x = np.random.default_rng(1).random(n)
+    for statistic, sampling in ((Mean((0, 1)), 1 / 12 / n), (Median((0, 1)), n / 4)):
+        found = confidence_region(
+            x, statistic, budget=GDP(mu), confidence_level=0.9, rng=np.random.default_rng(2)
+        )
+        noise = found.public.get("center_noise") or found.public["count_noise"][0][-1]
+        exact = noise**2 / (noise**2 + sampling)
+        assert found.noise_share == pytest.approx(exact, abs=0.1)
+        assert (found.caution is not None) == told == (exact > 1 / 2)
+        assert ConfidenceRegion.from_dict(found.to_dict()).caution == found.caution
+
+
+def test_of_a_bound_or_of_more_dimensions_no_share_is_known():
+    loud = {"counts_noise": True, "center_noise": 100.0}
+    assert region(**loud).noise_share == 1.0
+    assert replace(region(**loud), alternative="less").noise_share is None
+    assert region((0.0, 1.0), 2.0, **loud).noise_share is None
+    assert region(counts_noise=True, center_noise=math.nan).caution is None
 
 
 @pytest.mark.parametrize("theta", [(1, 2), [], [[1], [2]]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,13 @@ class ConfidenceRegion:
                 "regularization help."
             )
         if self.public.get("counts_noise"):
-            return None
+            share = self.noise_share
+            if share is None or not share > 1 / 2:
+                return None
+            return (
+                f"privacy noise makes {share:.0%} of this interval's squared width, which it "
+                "counts: a larger budget or more rows narrow it"
+            )
         noises = [self.public.get(key) or 0.0 for key in ("center_noise", "radius_noise")]
         if max(noises) <= self.radius / 5:
             return None
@@ -122,6 +129,30 @@ class ConfidenceRegion:
             "the privacy noise is not small beside this interval's width, which this method "
             "doesn't count: it covers less often than it says. A larger budget or more rows help."
         )
+
+    @property
+    def noise_share(self) -> float | None:
+        """About what share of a squared width is due to privacy noise; None where not known.
+
+        Known of a two-sided interval around a noisy estimate, and of a quantile's from noisy
+        counts: there it is that of the variance of a count at the finest scale.
+
+        Examples
+        --------
+        >>> public = {"counts_noise": True, "center_noise": 0.3}
+        >>> at_half = ConfidenceRegion((2.5,), 0.6, 0.9, GDP(1.0), True, "CR-GS", {}, (), public)
+        >>> round(at_half.noise_share, 3)
+        0.676
+        >>> print(at_half.caution)
+        privacy noise makes 68% of this interval's squared width, which it counts: ...
+        """
+        share = self.public.get("noise_share")
+        noise = self.public.get("center_noise")
+        around = self.dimension == 1 and self.alternative == "two-sided" and self.box is None
+        if share is None and isinstance(noise, float) and around and 0 < self.radius < math.inf:
+            z = NormalDist().inv_cdf((1 + self.confidence_level) / 2)
+            share = min((z * noise / self.radius) ** 2, 1.0)
+        return share if isinstance(share, float) else None
 
     @property
     def shape(self) -> str:

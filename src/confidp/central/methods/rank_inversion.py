@@ -138,9 +138,15 @@ class RankInversionPlan:
 
     @property
     def public(self) -> Mapping[str, Any]:
-        """n, and the scales of noise on counts, for each quantile from coarse to fine."""
+        """n, and the scales of noise on counts, for each quantile from coarse to fine.
+
+        At the finest, noise has the share σ²/(σ² + nq(1 − q)) of the variance of a count.
+        """
+        n = self.request.n
+        finest = [(one.asks[-1].noise, one.q) for one in self.searches]
         return {
-            "n": self.request.n,
+            "n": n,
+            "noise_share": max(s**2 / (s**2 + n * q * (1 - q)) for s, q in finest),
             "count_noise": [[ask.noise for ask in one.asks] for one in self.searches],
             "counts_noise": True,
         }
