@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := $(VENV)/.peers
 
-.PHONY: help demo test check format reproduce reproduce-local coverage audit bench methods lock clean
+.PHONY: help demo test check format reproduce reproduce-one-shot reproduce-local coverage audit bench methods lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -40,8 +40,10 @@ format: $(READY)  ## put the code in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-reproduce: export OMP_NUM_THREADS = 1
-reproduce: $(READY)  ## the one-shot paper: Tables 3 and 4, Figure 1, the headline claim, in build/reproduce
+reproduce: reproduce-one-shot reproduce-local  ## both papers' tables and figures
+
+reproduce-one-shot: export OMP_NUM_THREADS = 1
+reproduce-one-shot: $(READY)  ## Tables 3 and 4, Figure 1, the headline claim, in build/reproduce
 	$(BIN)/python -m papers.one_shot_private_confidence_regions.tables --workers 2 \
 	  --out build/reproduce/tables.csv \
 	  --methods cr_wr cr_wor cr_aware private_variance rank_inversion half_centred non_private
