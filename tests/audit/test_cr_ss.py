@@ -163,7 +163,7 @@ def unreleased_scale(private, center, radius, statistic, request, randomness):
     noisy_center = values.release(private.estimate, randomness)
     (noisy,) = mechanism.release([Fraction(reach)], randomness)
     public = {"center_noise": values.scale, "radius_noise": released_bound / radius.mu_value}
-    return region_around(noisy_center, noisy, statistic, side, public)
+    return region_around(noisy_center, noisy, values.scale, statistic, request, public)
 
 
 def test_a_radius_whose_scale_is_the_unreleased_smooth_bound_is_caught():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, kstest, norm
+from scipy.stats import binomtest, chi2, kstest, norm
 
 from confidp import (
     CRGS,
@@ -208,6 +208,20 @@ def test_the_tight_pivot_sensitivity_of_a_mean_is_attained():
             assert moved == pytest.approx(float(bound))
     half = mean.pivot_sensitivity(n, m, 1)
     assert half == Fraction(1, n)  # a third of Δ_m + Δ_n
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_region_is_never_smaller_than_the_noise_of_its_center_asks_for(columns):
+    """At n = 100 and μ = 0.1 a radius's noise is three times the center's: often Q̃ is below 0."""
+    x, noise = np.random.default_rng(3).random((100, columns)), Randomness.of(5)
+    plan = plan_for(Mean((0, 1)), 100, columns=columns, mu=0.1, n_resamples=20)
+    records = plan.statistic.encode(x)
+    radii = np.array([plan.release(records, noise).radius for _ in range(200)])
+    least = plan.center.scale * math.sqrt(chi2.ppf(0.9, columns))
+    assert radii.min() == pytest.approx(least)
+    assert 5 <= (radii < least * (1 + 1e-9)).sum() <= 100
+    enough = plan_for(Mean((0, 1)), 100, columns=columns, mu=50.0, n_resamples=20)
+    assert enough.release(records, noise).radius > 3 * enough.center.scale
 
 
 def test_half_samples_are_the_default_and_the_finite_population_is_corrected_for():

@@ -91,7 +91,7 @@ def release_with_bounds(
     noisy_center = values.release(private.estimate, randomness)
     (noisy_reach,) = mechanism.release([Fraction(reach)], randomness)
     public = {"center_noise": values.scale, "radius_noise": mechanism.scale}
-    return region_around(noisy_center, noisy_reach, statistic, alternative, public)
+    return region_around(noisy_center, noisy_reach, values.scale, statistic, request, public)
 
 
 @dataclass(frozen=True, slots=True)
