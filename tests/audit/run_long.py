@@ -38,6 +38,7 @@ from audit import (
 )
 from confidp import Mean, Median
 from confidp.central.methods.dette_graw import DetteGraw
+from confidp.central.methods.noisy_counts import NoisyCounts
 from confidp.privacy.pure_dp import AboveThreshold
 
 FEW = "all but what these runs can't show"
@@ -225,19 +226,19 @@ def ranks(runs: Runs) -> Iterator[Audit]:
     module = test_noisy_counts
     for change in module.CHANGES:
         yield Audit(
-            f"two noisy counts that change by {change}", module.MU, "μ",
+            f"noisy counts together that change by {change}", module.MU, "μ",
             partial(module.leak, change, runs=runs(4000)),
         )  # fmt: skip
     yield broken(
-        "two noisy counts, half the noise", module.MU, "μ",
-        partial(module.leak, (1, 0), module.quieter(module.PAIR), runs(2000)),
+        "noisy counts together, half the noise", module.MU, "μ",
+        partial(module.leak, (1, 0), module.quieter(NoisyCounts(module.MU, 2)), runs(2000)),
     )  # fmt: skip
     yield broken(
-        "two noisy counts, each with the noise of one", module.MU, "μ",
+        "noisy counts together, each with the noise of one", module.MU, "μ",
         partial(module.leak, (1, 1), module.one_by_one(), runs(4000)),
     )  # fmt: skip
     yield broken(
-        "two noisy counts of sensitivity 2 claimed as 1", module.MU, "μ",
+        "noisy counts together of sensitivity 2 claimed as 1", module.MU, "μ",
         partial(module.leak, (2, 2), runs=runs(2000)),
     )  # fmt: skip
     module = test_rank_inversion

@@ -1,4 +1,4 @@
-"""Attacks on two counts asked together, for each way in which a record can change them."""
+"""Attacks on counts asked together, two and six, for each way in which a record can change them."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,17 +11,17 @@ from confidp.central.methods.noisy_counts import NoisyCounts
 from confidp.randomness import Randomness
 
 SEED, MU, RUNS = 20261130, 2.0, 1500
-PAIR = NoisyCounts(MU, 2)
-CHANGES = [(1, 1), (1, 0), (0, -1)]
-PRECISION = np.linalg.inv([[1, 0.5], [0.5, 1]])  # of their errors, in variances
+CHANGES = [(1, 1), (1, 0), (0, -1), (1, 1, 1, 1, 1, 1), (0, 1, 1, 1, 1, 0), (0, 0, 0, -1, -1, -1)]
 
 
-def leak(change, counts=PAIR, runs=RUNS, seed=None):
-    source = Randomness.of(seed)
-    best = PRECISION @ change  # the likelihood ratio's direction
+def leak(change, counts=None, runs=RUNS, seed=None):
+    source, k = Randomness.of(seed), len(change)
+    counts = counts or NoisyCounts(MU, k)
+    correlation = 0.5 ** np.abs(np.subtract.outer(range(k), range(k)))
+    best = np.linalg.solve(correlation, change)  # the likelihood ratio's direction
 
     def released(moved):
-        exact = [40 + int(moved * c) for c in change]
+        exact = [40 + 5 * i + int(moved * c) for i, c in enumerate(change)]
         return lambda: float(best @ [float(a) for a in counts.release(exact, source)])
 
     return score_lower_bound(released(0), released(1), runs)
@@ -48,7 +48,7 @@ def test_whatever_a_record_changes_leaks_no_more_than_mu_and_nearly_that(change)
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_noise_for_a_sensitivity_of_half_is_caught(change):
-    counts = NoisyCounts(MU, 2)
+    counts = NoisyCounts(MU, len(change))
     assert leak(change, quieter(counts), seed=SEED) > MU
 
 

@@ -41,22 +41,21 @@ def leak(change=lambda counts: counts, moves=1, runs=RUNS, seed=None):
     """Attack all answers, where person 0 moves a count by `moves`."""
     source = Randomness.of(seed)
     statistic = Median((0, 1), resolution=2**-6).for_shape(N, 1)
-    (search_of_both,) = RankInversion().plan(statistic, Request(N, MU, 0.9, 1)).searches
+    plan = RankInversion().plan(statistic, Request(N, MU, 0.9, 1))
     others = np.sort(np.random.default_rng(1).integers(0, 65, N - 1))
 
     def transcript(person):
         def run():
             log, asked = [], []
             asks = tuple(
-                replace(ask, counts=Recorder(change(ask.counts), log))
-                for ask in search_of_both.asks
+                replace(ask, counts=Recorder(change(ask.counts), log)) for ask in plan.asks
             )
 
             def below(x):
                 asked.append(int((others < x).sum()))
                 return asked[-1] + moves * int(person < x)
 
-            search(below, search_of_both.ends, asks, Sketch.blank(N, 65), source)
+            search(below, plan.ends, asks, Sketch.blank(N, 65), source)
             bases = np.array(asked).reshape(-1, 2)
             # The best test of two answers, of variance s² and correlation ½, both moved by 1.
             return sum(

@@ -36,27 +36,28 @@ def plan_for(
 @settings(deadline=None, max_examples=20)
 def test_all_counts_that_may_be_asked_stay_within_the_budget_and_near_it(mu, n, q):
     plan = plan_for(n, q=q, mu=mu)
-    asks = [ask for one in plan.searches for ask in one.asks]
+    asks = plan.asks
     spent = sum(ask.times * Fraction(ask.counts.mu) ** 2 for ask in asks)
     assert Fraction(mu) ** 2 * Fraction(9, 10) <= spent <= Fraction(mu) ** 2
     assert plan.cost.mu == mu
-    least = lattice_delta(min(ask.counts.mu for ask in asks), 3)  # two counts are three numbers
+    numbers = 3 if isinstance(q, float) else 12  # of two counts, and of four
+    least = lattice_delta(min(ask.counts.mu for ask in asks), numbers)
     assert plan.cost.delta >= sum(ask.times for ask in asks) * least * 0.999
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less"])
-def test_no_search_asks_more_often_than_it_is_charged_for(alternative):
-    plan = plan_for(300, alternative=alternative)
-    (one,) = plan.searches
+@pytest.mark.parametrize("q", [0.5, [0.25, 0.5, 0.75]])
+def test_no_search_asks_more_often_than_it_is_charged_for(alternative, q):
+    plan = plan_for(300, q=q, alternative=alternative)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         asked = Counter()
-        asks = tuple(replace(a, counts=Counting(a.counts, asked)) for a in one.asks)
+        asks = tuple(replace(a, counts=Counting(a.counts, asked)) for a in plan.asks)
         sketch = Sketch.blank(300, plan.statistic.grid.cells + 1)
         wild = lambda x, rng=rng: int(rng.integers(301))  # noqa: E731
-        search(wild, one.ends, asks, sketch, Randomness.of(seed))
+        search(wild, plan.ends, asks, sketch, Randomness.of(seed))
         allowed = Counter()
-        for ask in one.asks:
+        for ask in plan.asks:
             allowed[ask.noise] += ask.times
         assert asked
         assert all(asked[noise] <= allowed[noise] for noise in asked)
@@ -84,12 +85,12 @@ class Counting:
 def test_the_threshold_keeps_the_chance_of_a_wrong_end_at_its_share_of_alpha(
     n, q, mu, alternative, miss
 ):
-    (one,) = plan_for(n, q=q, mu=mu, alternative=alternative).searches
-    end = one.ends[0]
+    plan = plan_for(n, q=q, mu=mu, alternative=alternative)
+    end = plan.ends[0]
     # The docstring's formula, summed over every count.
     counts = np.arange(n + 1)
     safe = np.ones(n + 1)
-    for ask in one.asks:
+    for ask in plan.asks:
         standing = (counts - end.threshold) / ask.noise + ask.margin
         safe *= stats.norm.cdf(standing) ** ask.times
     missed = 1 - (stats.binom.pmf(counts, n, q) * safe).sum()
@@ -99,10 +100,9 @@ def test_the_threshold_keeps_the_chance_of_a_wrong_end_at_its_share_of_alpha(
 @pytest.mark.parametrize("upper", [False, True])
 def test_a_point_is_believed_by_the_margin_of_its_scale_only(upper):
     plan = plan_for(400)
-    (one,) = plan.searches
-    end = one.ends[upper]
+    end = plan.ends[upper]
     assert end.upper == upper
-    for ask in one.asks:
+    for ask in plan.asks:
         # An exact count a hair over what is believed never moves the end, a hair under does.
         for shift, moved in ((1e-6, False), (-1e-6, True)):
             fixed = end.threshold - ask.margin * ask.noise + shift
@@ -251,6 +251,47 @@ def test_several_quantiles_are_covered_at_once(draw, mu):
         assert list(highs) == sorted(highs)
     assert region.shape == "box"
     assert binomtest(covered, 100, 0.9, "less").pvalue > FALSE_ALARM
+
+
+def test_points_are_asked_in_rising_order_whatever_end_asks_for_them():
+    """Privacy needs it: a record may then change a run of neighbours only."""
+    plan, asked = plan_for(500, q=QUARTILES), []
+    ordered = np.sort(np.random.default_rng(15).integers(0, plan.statistic.grid.cells, 500))
+
+    def below(x):
+        asked.append(x)
+        return int(np.searchsorted(ordered, x))
+
+    sketch = Sketch.blank(500, plan.statistic.grid.cells + 1)
+    ends, _ = search(below, plan.ends, plan.asks, sketch, Randomness.of(3))
+    rounds = np.array(asked).reshape(-1, 6)
+    assert (np.diff(rounds, axis=1) >= 0).all()
+    assert len(rounds) > 10
+    # Each end got its own answers: they are where they should be.
+    for i, share in enumerate((0.25, 0.25, 0.5, 0.5, 0.75, 0.75)):
+        at = plan.statistic.grid.cells - ends[i].low if ends[i].upper else ends[i].low
+        assert abs(np.searchsorted(ordered, at) - share * 500) < 80
+        assert (np.searchsorted(ordered, at) > share * 500) == ends[i].upper
+
+
+def test_several_quantiles_are_narrower_than_each_with_a_share_of_the_budget():
+    rng = np.random.default_rng(16)
+    together, apart = [], []
+    for _ in range(40):
+        data = rng.random(500)
+        options = {"confidence_level": 0.9, "rng": rng}
+        region = confidence_region(data, Quantile(QUARTILES, (0, 1)), budget=GDP(0.5), **options)
+        together.append([high - low for low, high in region.intervals])
+        options["confidence_level"] = 1 - 0.1 / 3
+        apart.append(
+            [
+                2 * confidence_region(
+                    data, Quantile(q, (0, 1)), budget=GDP(0.5 / math.sqrt(3)), **options
+                ).radius
+                for q in QUARTILES
+            ]
+        )  # fmt: skip
+    assert np.mean(together) < 0.95 * np.mean(apart)
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])

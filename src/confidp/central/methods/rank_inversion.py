@@ -40,8 +40,8 @@ class RankInversion:
     valid lower end. A search asks for noisy counts to find a large such point; all of them that
     could wrongly be believed count towards that probability.
 
-    Several quantiles are covered at once (a box), and share the budget and the error evenly; a
-    one-sided bound spends both on its one end.
+    Several quantiles are covered at once (a box): all of their ends are asked for together, and
+    share the error evenly; a one-sided bound has all of it for its one end.
 
     Notes
     -----
@@ -49,11 +49,10 @@ class RankInversion:
     the answers so far promise the largest rise of the end (``rank_search.py``), by whichever of two
     models of the counts has foretold them better (``rank_sketch.py``).
 
-    **Privacy.** The two ends of a quantile ask for a count each, together: `NoisyCounts` proves a
-    round μ_k-GDP, at less noise than two counts one by one. What is asked next depends on earlier
-    answers, but with j quantiles Σ μ_k² never exceeds μ²/j for any of them: the privacy filter
-    (``docs/privacy_filter.md``) makes the whole μ-GDP. ∎ Every number released adds the lattice's
-    δ₀. Counts are integers: there is no float error.
+    **Privacy.** All ends ask for a count each, together: `NoisyCounts` proves a round μ_k-GDP, at
+    less noise than counts one by one. What is asked next depends on earlier answers, but Σ μ_k²
+    never exceeds μ²: the privacy filter (``docs/privacy_filter.md``) makes the whole μ-GDP. ∎ Every
+    number released adds the lattice's δ₀. Counts are integers: there is no float error.
 
     **Coverage**, at least 1 − α for all e ends at once, exactly. Let asks at scale σ_k number at
     most c_k, and be believed to be under t at t − a_k σ_k (a is 0 at the finest, 2 to 5 at others).
@@ -86,26 +85,16 @@ class RankInversion:
         if not isinstance(statistic, Quantile):
             raise unsuitable("RankInversion", "quantiles of one column", statistic)
         sides = {"greater": (False,), "less": (True,)}.get(request.alternative, (False, True))
-        budget = Fraction(request.mu) ** 2 / len(statistic.qs)
-        miss = (1 - request.confidence_level) / (len(statistic.qs) * len(sides))
-        searches = []
-        for q in statistic.qs:
-            asks = choose_asks(request.n, q, budget, statistic.grid.cells, len(sides))
-            ends = tuple(
-                End(threshold(request.n, 1 - q if upper else q, miss, asks), upper)
-                for upper in sides
-            )
-            searches.append(Search(q, ends, asks))
-        return RankInversionPlan(statistic, request, tuple(searches))
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """The ends to be found of one quantile, and what is asked for them together."""
-
-    q: float
-    ends: tuple[End, ...]
-    asks: tuple[Ask, ...]
+        wanted = [(q, upper) for q in statistic.qs for upper in sides]
+        rarest = min(statistic.qs, key=lambda q: min(q, 1 - q))
+        budget, cells = Fraction(request.mu) ** 2, statistic.grid.cells
+        asks = choose_asks(request.n, rarest, budget, cells, len(wanted))
+        miss = (1 - request.confidence_level) / len(wanted)
+        ends = tuple(
+            End(threshold(request.n, 1 - q if upper else q, miss, asks), upper)
+            for q, upper in wanted
+        )
+        return RankInversionPlan(statistic, request, ends, asks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +103,13 @@ class RankInversionPlan:
 
     statistic: Quantile
     request: Request
-    searches: tuple[Search, ...]
+    ends: tuple[End, ...]  # of each quantile in turn: the lower and the upper, or one of them
+    asks: tuple[Ask, ...]
 
     @property
     def cost(self) -> GDP:
         """μ, and the lattice's δ₀ for every number that may be released."""
-        lattices = sum(
-            ask.times * Fraction(ask.counts.cost.delta)
-            for search in self.searches
-            for ask in search.asks
-        )
+        lattices = sum(ask.times * Fraction(ask.counts.cost.delta) for ask in self.asks)
         return GDP(self.request.mu, float_up(Fraction(lattices)))
 
     @property
@@ -138,16 +124,16 @@ class RankInversionPlan:
 
     @property
     def public(self) -> Mapping[str, Any]:
-        """n, and the scales of noise on counts, for each quantile from coarse to fine.
+        """n, and the scales of noise on each count, from coarse to fine.
 
         At the finest, noise has the share σ²/(σ² + nq(1 − q)) of the variance of a count.
         """
-        n = self.request.n
-        finest = [(one.asks[-1].noise, one.q) for one in self.searches]
+        n, finest = self.request.n, self.asks[-1].noise
+        rarest = min(q * (1 - q) for q in self.statistic.qs)
         return {
             "n": n,
-            "noise_share": max(s**2 / (s**2 + n * q * (1 - q)) for s, q in finest),
-            "count_noise": [[ask.noise for ask in one.asks] for one in self.searches],
+            "noise_share": finest**2 / (finest**2 + n * rarest),
+            "count_noise": [ask.noise for ask in self.asks],
             "counts_noise": True,
         }
 
@@ -155,18 +141,18 @@ class RankInversionPlan:
         """Search for every end, and turn them into intervals."""
         grid, ordered = self.statistic.grid, np.sort(records)
         sketch = Sketch.blank(self.request.n, grid.cells + 1)
+        ends, sketch = search(
+            lambda x: int(np.searchsorted(ordered, x, side="left")),
+            self.ends, self.asks, sketch, randomness,
+        )  # fmt: skip
         low = dict.fromkeys(self.statistic.qs, 0)
         high = dict.fromkeys(self.statistic.qs, grid.cells)
-        for one in self.searches:
-            ends, sketch = search(
-                lambda x: int(np.searchsorted(ordered, x, side="left")),
-                one.ends, one.asks, sketch, randomness,
-            )  # fmt: skip
-            for end in ends:
-                if end.upper:
-                    high[one.q] = grid.cells - end.low
-                else:
-                    low[one.q] = end.low
+        each = len(ends) // len(self.statistic.qs)
+        for end, q in zip(ends, (q for q in self.statistic.qs for _ in range(each)), strict=True):
+            if end.upper:
+                high[q] = grid.cells - end.low
+            else:
+                low[q] = end.low
         rising = list(accumulate((low[q] for q in self.statistic.qs), max))
         falling = list(accumulate((high[q] for q in reversed(self.statistic.qs)), min))[::-1]
         # The two may cross, if rarely.

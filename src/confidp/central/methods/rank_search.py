@@ -23,7 +23,7 @@ from confidp.randomness import Randomness
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Noisy counts at one scale, one for each end: at most `times` times.
+    """Noisy counts at one scale, one for each end, all together: at most `times` times.
 
     One is believed to be under the threshold if it is so by `margin` of its scales.
     """
@@ -215,8 +215,10 @@ def search(
             asked = [place for place in places if place is not None]
             if not asked:
                 break
-            counts = [below(asked[0] if place is None else place) for place in places]
-            answers = ask.counts.release(counts, randomness)
+            filled = [asked[0] if place is None else place for place in places]
+            rising = sorted(range(len(filled)), key=filled.__getitem__)
+            released = ask.counts.release([below(filled[i]) for i in rising], randomness)
+            answers = [answer for _, answer in sorted(zip(rising, released, strict=True))]
             moved = []
             for end, view, x, place, answer in zip(
                 ends, views, points, places, answers, strict=True
