@@ -46,6 +46,7 @@ from confidp.randomness import Randomness
 RESULTS = Path(__file__).parent / "speed.csv"
 LEVEL, N, B, MILLION = 0.9, 50_000, 500, 10**6
 PEOPLE, PARTICLES, QUERIES, RUNS, SEED = 1000, 1000, 200, 12, 20261130
+AS_EXACT = 100  # of our particles have about the error of 1000 of IBIS, at its best
 WITH, WITHOUT = Sampling
 PACKAGES = ("numpy", "scipy", "numba", "opendp")
 Floats = NDArray[np.float64]
@@ -222,9 +223,9 @@ def regressions(rng: np.random.Generator) -> Iterator[Comparison]:
     )
 
 
-def ours(reports: list[online.Report], seeds: Iterator[int]) -> online.Moments:
+def ours(reports: list[online.Report], particles: int, seeds: Iterator[int]) -> online.Moments:
     """Run our sampler with the next seed."""
-    return online.moments_of_ours(online.by_confidp(reports, PARTICLES, next(seeds)))
+    return online.moments_of_ours(online.by_confidp(reports, particles, next(seeds)))
 
 
 def ibis(model: Callable[[], Any], kind: str, seeds: Iterator[int]) -> online.Moments:
@@ -238,14 +239,14 @@ def streams(_: np.random.Generator) -> Iterator[Comparison]:
         reports = online.stream_reports(name, epsilon, PEOPLE, SEED)
         posterior = online.by_confidp(reports, PARTICLES, SEED)
         model = cache(partial(online.model, reports))
-        for kind in online.IBIS:
+        for kind, particles in product(online.IBIS, (PARTICLES, AS_EXACT)):
             mine, theirs = count(1), count(1)  # a seed for each run
             yield Comparison(
                 f"online posterior, {name}, epsilon = {epsilon:g}, {PEOPLE} reports one by one to "
-                f"{len(posterior.counts)} queries, {PARTICLES} particles",
-                f"IBIS of particles, {kind}; same reports, likelihood and number of particles",
+                f"{len(posterior.counts)} queries, {particles} particles",
+                f"IBIS of particles, {kind}; same reports and likelihood, {PARTICLES} particles",
                 1 / 8,
-                partial(ours, reports, mine),
+                partial(ours, reports, particles, mine),
                 partial(ibis, model, kind, theirs),
                 RUNS,
                 partial(online.errors, online.exact(posterior)),

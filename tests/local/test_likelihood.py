@@ -117,3 +117,10 @@ def test_it_is_minus_infinity_but_never_nan():
         assert not np.isnan(found).any()
         assert (found[1:3] == -math.inf).all()
         assert math.isfinite(found[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_query_alone_is_arranged_otherwise_and_comes_out_the_same(kind):
+    counts = KINDS[kind]
+    each = sum(log_likelihood(Normal(), THETA, {query: seen}) for query, seen in counts.items())
+    assert each == pytest.approx(log_likelihood(Normal(), THETA, counts), rel=1e-10)

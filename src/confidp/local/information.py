@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +35,15 @@ class Design:
 
     cuts: tuple[float, ...]
     weights: Weights
+    _hash: int = field(init=False, repr=False, compare=False)  # of thousands of numbers: once
+
+    def __post_init__(self) -> None:
+        """Remember the hash."""
+        object.__setattr__(self, "_hash", hash((self.cuts, self.weights)))
+
+    def __hash__(self) -> int:
+        """Return the hash of both."""
+        return self._hash
 
     @classmethod
     def of(cls, cuts: ArrayLike, weights: ArrayLike) -> Design:

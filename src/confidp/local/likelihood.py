@@ -58,6 +58,10 @@ class Likelihood:
     def __init__(self, population: Population, counts: Counts) -> None:
         self._population = population
         self._steep: list[tuple[Array, Array, Array]] = []
+        self._dense: list[_Dense] = []
+        self._sparse = None
+        if len(counts) == 1 and self._arranged(*next(iter(counts.items()))):
+            return
         groups: dict[Weights, list[tuple[tuple[float, ...], Array]]] = {}
         for design, totals in counts.items():
             seen = np.array(totals, dtype=np.float64)
@@ -69,7 +73,6 @@ class Likelihood:
                 groups.setdefault(design.weights, []).append((design.cuts, seen))
         cuts = [np.array(cuts) for members in groups.values() for cuts, _ in members]
         self._points = cuts[0] if len(cuts) == 1 else np.unique(np.concatenate([*cuts, []]))
-        self._dense: list[_Dense] = []
         rows: list[_Dense] = []
         for weights, members in groups.items():
             group = _group(_parts(weights), members, self._points)
@@ -78,6 +81,18 @@ class Likelihood:
         self._sparse = _sparse(rows, len(self._points))
         widest = max([len(self._points), *(group.seen.size for group in self._dense)])
         self._block = max(_LEAST, _BLOCK // max(1, widest))
+
+    def _arranged(self, design: Design, totals: tuple[int, ...]) -> bool:
+        """Arrange one query, as nearly all new reports are to; or say that it is steep."""
+        parts, seen = _parts(design.weights), np.array(totals, dtype=np.float64)
+        answers = np.flatnonzero(seen)
+        if parts.steep[answers].any():
+            return False
+        slopes, last = parts.slopes[:, answers], parts.matrix[-1, answers]
+        self._points = np.array(design.cuts)
+        self._dense.append(_Dense(None, slopes, last, seen[answers]))
+        self._block = max(_LEAST, _BLOCK // max(1, len(self._points)))
+        return True
 
     def __call__(self, theta: Array) -> Array:
         """Return the log-likelihood at each row of θ."""
@@ -96,9 +111,10 @@ class Likelihood:
             return sums
         below = self._population.cdf(theta, self._points)
         for group in self._dense:
-            chances = (
-                np.take(below, group.places, axis=1).reshape(-1, len(group.slopes)) @ group.slopes
-            )
+            at = below
+            if group.places is not None:
+                at = np.take(below, group.places, axis=1).reshape(-1, len(group.slopes))
+            chances = at @ group.slopes
             chances += group.last
             logs = np.log(chances, out=chances)
             sums += logs.reshape(len(theta), -1) @ group.seen.reshape(-1)
@@ -115,6 +131,7 @@ class _Parts:
     """A matrix of probabilities, cells × answers, and which of its answers are steep."""
 
     matrix: Array
+    slopes: Array  # by how much each cell's row exceeds the next one's
     steep: NDArray[np.bool_]
 
 
@@ -122,14 +139,16 @@ class _Parts:
 def _parts(weights: Weights) -> _Parts:
     matrix = np.array(weights)
     matrix /= matrix.sum(axis=1, keepdims=True)
-    return _Parts(matrix, matrix.min(axis=0) <= _STEEP * matrix.max(axis=0))
+    steep = matrix.min(axis=0) <= _STEEP * matrix.max(axis=0)
+    return _Parts(matrix, -np.diff(matrix, axis=0), steep)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dense:
     """D queries with one matrix: k cut points and m answers that any of them has seen."""
 
-    places: NDArray[np.intp]  # D × k: where each one's cut points are among the distinct ones
+    # D × k: where each one's cut points are among the distinct ones; None: one query's, in order
+    places: NDArray[np.intp] | None
     slopes: Array  # k × m
     last: Array  # m
     seen: Array  # D × m
@@ -139,9 +158,8 @@ def _group(parts: _Parts, members: list[tuple[tuple[float, ...], Array]], points
     seen = np.stack([totals for _, totals in members])
     # An answer that isn't steep has a chance above 0 everywhere, so 0 counts of it add 0.
     columns = (seen > 0).any(axis=0)
-    matrix = parts.matrix[:, columns]
     places = np.searchsorted(points, np.array([cuts for cuts, _ in members]))
-    return _Dense(places, -np.diff(matrix, axis=0), matrix[-1], seen[:, columns])
+    return _Dense(places, parts.slopes[:, columns], parts.matrix[-1, columns], seen[:, columns])
 
 
 def _sparse(groups: list[_Dense], points: int) -> tuple[Any, Array, Array] | None:
@@ -152,6 +170,7 @@ def _sparse(groups: list[_Dense], points: int) -> tuple[Any, Array, Array] | Non
     for group in groups:
         query, answer = np.nonzero(group.seen)
         values.append(group.slopes.T[answer].reshape(-1))
+        assert group.places is not None
         columns.append(group.places[query].reshape(-1))
         sizes.append(np.full(len(query), len(group.slopes)))
         last.append(group.last[answer])

@@ -34,12 +34,12 @@ from confidp.local.state import (
     effective,
     generator,
     load,
-    log_sum,
     posterior_from_arrays,
     posterior_to_arrays,
     read_arrays,
     reading,
     save,
+    summed,
     write_arrays,
 )
 
@@ -111,8 +111,8 @@ def update_many(
         Where counts aren't whole numbers of at least 0, one for each answer, or where no particle
         gives the reports a probability above 0, which no private channel allows.
     """
-    new = {query: checked(query, counts) for query, counts in batch.items()}
-    new = {query: counts for query, counts in new.items() if any(counts)}
+    seen = ((query, checked(query, counts)) for query, counts in batch.items())
+    new = {query: counts for query, counts in seen if any(counts)}
     if not new:
         return posterior
     population, marks = posterior.population, posterior.diagnostics
@@ -121,22 +121,21 @@ def update_many(
     now = Weighted(cloud, posterior.log_weights, posterior.log_evidence)
     if not np.isfinite(cloud.fresh[np.isfinite(now.log_weights)]).any():
         raise InvalidArgument("counts have probability 0 under every particle")
-    target, done = Target(population, posterior.counts, likelihood), 0.0
+    target, done, steps = Target(population, posterior.counts, likelihood), 0.0, 0
     while done < 1:
         step = _longest_step(now.log_weights, now.cloud.fresh, 1 - done)
         raised = now.log_weights + step * now.cloud.fresh
-        gain = log_sum(raised)
+        gain, particles_left = summed(raised)
         now = Weighted(now.cloud, raised - gain, now.log_evidence + gain)
-        done = 1.0 if step >= 1 - done else done + step
-        marks = replace(marks, steps=marks.steps + 1)
-        if effective(now.log_weights) < _RESAMPLE * len(raised):
+        done, steps = (1.0 if step >= 1 - done else done + step), steps + 1
+        if particles_left < _RESAMPLE * len(raised):
             now, marks = rejuvenate(now, target, done, marks, rng)
     pooled = dict(posterior.counts)
     for query, counts in new.items():
         before = pooled.get(query, (0,) * query.answers)
         pooled[query] = tuple(a + b for a, b in zip(before, counts, strict=True))
     fresh_reports = sum(map(sum, new.values()))
-    marks = replace(marks, reports=marks.reports + fresh_reports)
+    marks = replace(marks, reports=marks.reports + fresh_reports, steps=marks.steps + steps)
     found = _posterior(population, now, pooled, marks)
     return _rescued(found, rng) if fresh_reports >= _BATCH else found
 
@@ -147,8 +146,9 @@ def _longest_step(log_weights: Array, fresh: Array, room: float) -> float:
     Particles under which the batch is impossible are lost at any power, so "enough" is counted
     among the others. Bisection of the logarithm: the power may be 1e-12.
     """
-    alive = effective(np.where(np.isfinite(fresh), log_weights, -np.inf))
-    enough = _STEP * alive
+    possible = np.isfinite(fresh)
+    alive = log_weights if possible.all() else np.where(possible, log_weights, -np.inf)
+    enough = _STEP * effective(alive)
     if effective(log_weights + room * fresh) >= enough:
         return room
     low, high = -80.0, 0.0

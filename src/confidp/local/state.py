@@ -294,6 +294,14 @@ def log_sum(log_weights: Array) -> float:
     return top + math.log(float(np.exp(log_weights - top).sum()))
 
 
+def summed(log_weights: Array) -> tuple[float, float]:
+    """Return log Σ w and (Σ w)² / Σ w², of weights that aren't all 0."""
+    top = float(log_weights.max())
+    weights = np.exp(log_weights - top)
+    total = float(weights.sum())
+    return top + math.log(total), total**2 / float(weights @ weights)
+
+
 def checked(query: Design, counts: Any) -> tuple[int, ...]:
     """Return counts as whole numbers, one for each of the query's answers, or raise."""
     if not isinstance(query, Design):
