@@ -246,6 +246,19 @@ def test_a_single_far_off_report_is_followed_and_left_again():
     assert state.sd[0] < narrow
 
 
+def test_two_modes_stay_two():
+    """Queries that tell |mu| only: half of the mass is on either side, and no bell fits it."""
+    rng, population = np.random.default_rng(33), Normal(NormalPrior(0, 10))
+    state, truth = start(population, 1000, rng), np.array([[8.0, 1.5]])
+    for half in (1.0, 2.0, 4.0, 8.0) * 4:
+        inside = Design.of([-half, half], [[3, 1], [1, 3], [3, 1]])
+        chances = answer_probabilities(population, truth, inside)[0]
+        state = update(state, inside, rng.multinomial(120, chances / chances.sum()), rng)
+    assert state.diagnostics.resamplings >= 2
+    assert 0.3 < state.weights @ (state.theta[:, 0] > 0) < 0.7
+    assert np.abs(np.abs(state.theta[:, 0]) - 8).max() < 3
+
+
 @pytest.mark.parametrize("mechanism", ["response", "truncated-laplace"])
 def test_a_stream_that_starts_far_off_arrives(mechanism):
     """One report at a time, each to a query where the posterior is, from 5 prior sd away."""
