@@ -1,4 +1,4 @@
-"""The online posterior: particles on θ, reweighted by each report, moved when they degenerate.
+"""The online posterior: particles on θ, reweighted by each report, renewed when few are left.
 
 Iterated batch importance sampling (Chopin 2002). A report's probability is a finite sum over
 cells, exact for every family with a CDF, so nothing latent is sampled. Reports to the same query

@@ -212,7 +212,7 @@ def test_the_tight_pivot_sensitivity_of_a_mean_is_attained():
 
 @pytest.mark.parametrize("columns", [1, 3])
 def test_a_region_is_never_smaller_than_the_noise_of_its_center_asks_for(columns):
-    """At n = 100 and μ = 0.1 a radius's noise is three times the center's: often Q̃ is below 0."""
+    """At n = 100 and μ = 0.1 both noises exceed what sampling adds: often Q̃ is below the least."""
     x, noise = np.random.default_rng(3).random((100, columns)), Randomness.of(5)
     plan = plan_for(Mean((0, 1)), 100, columns=columns, mu=0.1, n_resamples=20)
     records = plan.statistic.encode(x)

@@ -197,7 +197,7 @@ def region_around(
     """Return the ball around the noisy θ̂ − origin, or one end and the parameter's own bound.
 
     A ball is at least what the center's noise alone asks for: a smaller one would cover less often
-    than it says whatever the data, and one of radius 0 never.
+    than it says where θ̂ − θ is symmetric, and one of radius 0 never.
     """
     points = [x + o for x, o in zip(center, statistic.origin, strict=True)]
     level, alternative = request.confidence_level, request.alternative

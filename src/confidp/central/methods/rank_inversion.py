@@ -47,7 +47,7 @@ class RankInversion:
     -----
     **How it asks.** First coarsely, by bisection; then at finer and finer scales, each time where
     the answers so far promise the largest rise of the end (``rank_search.py``), by
-    whichever of three models of the counts has foretold them better (``rank_sketch.py``).
+    whichever of three models of the counts has foretold them best (``rank_sketch.py``).
 
     **Privacy.** All ends ask for a count each, together: `NoisyCounts` proves a round μ_k-GDP, at
     less noise than counts one by one. What is asked next depends on earlier answers, but Σ μ_k²

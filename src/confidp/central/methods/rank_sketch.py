@@ -129,7 +129,7 @@ class Sketch:
         rising = np.maximum.accumulate(counts)
         return float(np.interp(rank, rising, at))
 
-    def _within_reach(self, low: int, target: float, noise: float) -> list[Point]:
+    def within_reach(self, low: int, target: float, noise: float) -> list[Point]:
         """Return the point at or before `low`, and on to one whose count is surely over target."""
         first = bisect_right(self.points, low, key=lambda point: point[0]) - 1
         found = list(self.points[first : first + 1])
@@ -141,7 +141,7 @@ class Sketch:
 
     def most_promising(self, low: int, target: float, noise: float) -> int:
         """Return the point above `low` with the largest expected rise."""
-        at, counts, variances = _columns(self._within_reach(low, target, noise))
+        at, counts, variances = _columns(self.within_reach(low, target, noise))
         left, right = at[:-1], at[1:]
         start = np.maximum(left, low)
         x = start + (right - start) * _FRACTIONS
@@ -180,7 +180,7 @@ class Steps:
 
     def most_promising(self, low: int, target: float, noise: float) -> int:
         """Return the point above `low` with the largest expected rise."""
-        at, counts, variances = _columns(self.sketch._within_reach(low, target, noise))
+        at, counts, variances = _columns(self.sketch.within_reach(low, target, noise))
         believed = ndtr((target - counts) / np.sqrt(variances + noise**2))
         left, right = at[:-1], at[1:]
         start = np.maximum(left, low)
