@@ -5,8 +5,9 @@ width stand those of the non-private interval on the same data (Student's t for 
 statistics for quantiles) and, for means, the floor 2z√(σ²/n + (R/(nμ))²) that no Gaussian-noised
 mean can go under::
 
-    python benchmarks/coverage_atlas.py [--statistic mean quantile] [--n 100 200 …] [--mu 0.1 …]
-                                        [--level 0.9 0.95] [--data-sets 2000] [--out FILE]
+    python benchmarks/coverage_atlas.py [--statistic mean quantile] [--population NAME …]
+                                        [--n 100 200 …] [--mu 0.1 …] [--level 0.9 0.95]
+                                        [--data-sets 2000] [--out FILE]
 
 What a cell lacks is run and appended to coverage_atlas.csv, so a run that was stopped goes on, and
 one for more data sets adds to those that are there; `cells` pools a cell's rows. Noise is seeded:
@@ -321,6 +322,7 @@ def main() -> None:
     """Run what is missing and append it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--statistic", nargs="+", choices=STUDIES, default=list(STUDIES))
+    parser.add_argument("--population", nargs="+", help="some by name; by default, all")
     parser.add_argument("--n", nargs="+", type=int, default=SIZES)
     parser.add_argument("--mu", nargs="+", type=float, default=BUDGETS)
     parser.add_argument("--level", nargs="+", type=float, default=[0.9, 0.95])
@@ -329,7 +331,8 @@ def main() -> None:
     options = parser.parse_args()
     for level, statistic in product(options.level, options.statistic):
         done = {key: int(row["data_sets"]) for key, row in cells(options.out).items()}
-        todo = product(STUDIES[statistic](), options.n, options.mu, METHODS[statistic])
+        names = [x for x in STUDIES[statistic]() if x in (options.population or [x])]
+        todo = product(names, options.n, options.mu, METHODS[statistic])
         for name, n, mu, method in todo:
             before = done.get(tuple(map(str, (statistic, name, n, mu, level, method))), 0)
             missing = (options.data_sets or data_sets(statistic, n)) - before
