@@ -115,3 +115,10 @@ def test_neighbouring_sets_are_independent():
 def test_more_records_than_draws_can_tell_apart_are_refused():
     with pytest.raises(InvalidArgument, match="n must be at most"):
         resamples(2**31 + 1, 5, 1, WITH, np.random.default_rng(9))
+
+
+@pytest.mark.parametrize(("n", "m", "sampling"), [(5, 6, WITH), (5, 0, WITH), (5, 5, WITHOUT)])
+def test_sizes_that_no_loop_is_made_for_are_refused(n, m, sampling):
+    # Multiplicities are counted in bytes, which m ≤ n can't fill: see `multiset_sums`.
+    with pytest.raises(InvalidArgument, match="m must be from 1 to n"):
+        resamples(n, m, 1, sampling, np.random.default_rng(10))

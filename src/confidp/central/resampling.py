@@ -39,6 +39,8 @@ class MultiplicityExceeded(Exception):
 class IndexSets:
     """B sets of m indices out of 0, …, n − 1: an iterable, the same each time.
 
+    The order of indices in a set means nothing.
+
     Attributes
     ----------
     bound
@@ -55,6 +57,13 @@ class IndexSets:
     seed: int
     bound: int | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse sizes for which the compiled loops aren't made."""
+        if not 1 <= self.size <= self.n - (not self.replace):
+            raise InvalidArgument(
+                f"m must be from 1 to n, or n − 1 without replacement, not {shown(self.size)}"
+            )
+
     @property
     def replace(self) -> bool:
         """Whether with replacement."""
@@ -70,12 +79,18 @@ class IndexSets:
         """Yield one set after the other."""
         from confidp.central import kernels
 
-        order = np.arange(max(self.n, self.size + 1), dtype=np.uint32)
-        chunk = np.empty(kernels.CHUNK, dtype=np.uint32)
+        n, m = self.n, self.size
+        planes, share = (0, 0) if self.replace else kernels.near_share(n, m)
+        bits = np.empty((n + 63) // 64, "<u8")  # so that bytes follow one another as bits do
+        chunk = np.empty(kernels.CHUNK, np.uint32)
         for b in range(self.n_resamples):
             key = kernels.word(self.seed, b)
-            kernels.draw_set(key, self.n, self.size, self.replace, order, chunk)
-            indices = order[: self.size].astype(np.int64)
+            if self.replace:
+                indices = np.empty(m, np.int64)
+                kernels.draw_indices(key, n, m, indices)
+            else:
+                kernels.draw_subset(key, n, m, planes, share, bits, chunk)
+                indices = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
             if self.bound is not None:
                 self.check(multiplicity(indices))
             yield indices
@@ -105,9 +120,9 @@ def resamples(
     --------
     >>> rng = np.random.default_rng(0)
     >>> for indices in resamples(5, 3, 2, Sampling.WITHOUT_REPLACEMENT, rng):
-    ...     print(sorted(indices.tolist()))
+    ...     print(indices.tolist())
     [1, 2, 4]
-    [1, 2, 4]
+    [1, 3, 4]
     """
     ready(n)
     seed = int(rng.integers(0, 2**64, dtype=np.uint64))

@@ -19,7 +19,6 @@ from confidp import (
     Variance,
 )
 from confidp.central.resampling import MultiplicityExceeded, Sampling, multiplicity, resamples
-from confidp.central.statistics.mean import resampled_sums
 from confidp.central.statistics.statistic import (
     Batched,
     SmoothBatched,
@@ -103,17 +102,6 @@ def test_a_multiplicity_beyond_the_bound_is_bottom(run):
     run(fitted, records, replace(sets, bound=largest), fitted.value(records))
     with pytest.raises(MultiplicityExceeded):
         run(fitted, records, replace(sets, bound=largest - 1), fitted.value(records))
-
-
-@pytest.mark.parametrize("m", [200, 255, 256, 3000])
-def test_multiplicities_that_no_byte_can_hold_are_exact(m):
-    # One record, drawn m times.
-    sets = resamples(1, m, 2, Sampling.WITH_REPLACEMENT, np.random.default_rng(5))
-    totals, kappa = resampled_sums(np.array([[7]]), sets)
-    assert totals.tolist() == [[7 * m], [7 * m]]
-    assert kappa == m
-    median = Quantile(0.5, (0, 1))
-    assert median.resampled_smooth(np.array([7]), sets, 0.1).multiplicity == m
 
 
 def problem(statistic):

@@ -79,7 +79,7 @@ class HalfCentred:
     ...     residuals, ProductKernel((-0.5, 0.5), degenerate=True), budget=GDP(1.0, 1e-6),
     ...     method=HalfCentred(), confidence_level=0.9, rng=7
     ... ).interval
-    (-8.5...e-05, 0.00015...)
+    (-8.4...e-05, 0.00015...)
     """
 
     @property

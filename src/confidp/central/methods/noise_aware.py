@@ -7,13 +7,14 @@ the finite population, from resamples of n/2. Proofs in full: ``docs/noise_aware
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import chdtri, ndtr, owens_t
 
 from confidp.central.methods.method import Released, Request, bound_beside
@@ -282,28 +283,45 @@ def calibrated_reach(
 
 
 def _least_radius(size: NDArray[np.float64], center_noise: float, level: float) -> float:
-    """Bisect for the least q at which the covered share, with its ramp, reaches the level."""
-    low, high = 0.0, _CAP
-    for _ in range(60):  # to 2^-30
-        q = (low + high) / 2
-        if float(covered(size, q, center_noise).mean()) + _RAMP * q >= level:
-            high = q
-        else:
-            low = q
-    return high
+    """Return the least q ≥ 0 at which the covered share, with its ramp, reaches the level."""
+
+    def share(q: float) -> float:
+        return float(covered(size, q, center_noise).mean())
+
+    noise = math.sqrt(chdtri(1, 1 - level)) * math.hypot(center_noise, 1.0)
+    return _least_at(share, level, math.hypot(float(np.quantile(size, level)), noise), 0.0)
 
 
 def _least_end(signed: NDArray[np.float64], center_noise: float, level: float) -> float:
-    """Bisect for the least real q with mean P(w + s_c Z ≤ q + Z₁), ramp added, at the level."""
+    """Return the least real q with mean P(w + s_c Z ≤ q + Z₁), ramp added, at the level."""
     deviation = math.hypot(center_noise, 1.0)
-    low, high = -_CAP, _CAP
-    for _ in range(61):  # to 2^-30
-        q = (low + high) / 2
-        if float(ndtr((q - signed) / deviation).mean()) + _RAMP * q >= level:
-            high = q
-        else:
-            low = q
-    return high
+
+    def share(q: float) -> float:
+        return float(ndtr((q - signed) / deviation).mean())
+
+    return _least_at(share, level, float(np.quantile(signed, level)), -_CAP)
+
+
+def _least_at(share: Callable[[float], float], level: float, guess: float, least: float) -> float:
+    """Return the least q from `least` to the cap at which a share, with its ramp, is the level.
+
+    To 2^-30 and 4 units in the last place, that is 2^-19 in all, of what floats make of the share.
+    """
+
+    def excess(q: float) -> float:
+        return share(q) + _RAMP * q - level
+
+    low = high = min(max(guess, least), _CAP)
+    step = 1 + abs(guess) / 8
+    if excess(low) < 0:
+        while excess(high := min(low + step, _CAP)) < 0:  # at the cap the ramp alone is above it
+            low, step = high, 4 * step
+    else:
+        while excess(low := max(high - step, least)) >= 0:
+            if low == least:
+                return least
+            high, step = low, 4 * step
+    return float(brentq(excess, low, high, xtol=2.0**-31, rtol=2.0**-50))
 
 
 def covered(size: NDArray[np.float64], q: float, center_noise: float) -> NDArray[np.float64]:

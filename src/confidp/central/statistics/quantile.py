@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
-from confidp.central.resampling import IndexSets, multiplicity
+from confidp.central.resampling import IndexSets
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.central.statistics.statistic import Resampled
 from confidp.errors import InvalidArgument, real
@@ -193,22 +193,19 @@ def resampled_ranks(
     Examples
     --------
     >>> from confidp.central.resampling import Sampling
-    >>> sets = IndexSets(3, 2, 4, Sampling.WITHOUT_REPLACEMENT, seed=1)
+    >>> sets = IndexSets(3, 2, 4, Sampling.WITHOUT_REPLACEMENT, seed=2)
     >>> resampled_ranks(np.array([5, 9, 7]), [1, 2], 10, sets)[0].tolist()
-    [[5, 9], [5, 7], [5, 7], [5, 7]]
+    [[7, 9], [5, 7], [7, 9], [5, 7]]
     """
     from confidp.central import kernels
 
-    order = np.argsort(records)
-    places = np.empty(len(records), np.uint32)
-    places[order] = np.arange(len(records), dtype=np.uint32)
-    values, smooth, kappa = kernels.quantiles(
-        places, records[order], cells, np.array(ranks),
-        sets.seed, sets.n_resamples, sets.size, sets.replace, beta,
+    arguments = (
+        *kernels.by_value(records, cells), cells, np.array(ranks),
+        sets.seed, sets.n_resamples, sets.size, beta,
     )  # fmt: skip
-    if kappa == kernels.MOST_COUNTED:  # or more
-        kappa = max(multiplicity(indices) for indices in sets)
-    return values, smooth, kappa
+    if sets.replace:
+        return kernels.multiset_quantiles(*arguments)
+    return *kernels.subset_quantiles(*arguments), 1
 
 
 def Median(bounds: Any, resolution: float | None = None) -> Quantile:  # noqa: N802
