@@ -16,7 +16,7 @@ from confidp import GDP, Mean, Median, Quantile, RankInversion, confidence_regio
 from confidp.central.methods.method import Request
 from confidp.central.methods.noisy_counts import NoisyCounts
 from confidp.central.methods.rank_inversion import RankInversionPlan
-from confidp.central.methods.rank_search import search
+from confidp.central.methods.rank_search import Axis, search
 from confidp.central.methods.rank_sketch import Sketch
 from confidp.errors import InvalidArgument, InvalidType
 from confidp.privacy.noise import lattice_delta
@@ -46,7 +46,7 @@ def test_all_counts_that_may_be_asked_stay_within_the_budget_and_near_it(mu, n, 
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less"])
-@pytest.mark.parametrize("q", [0.5, [0.25, 0.5, 0.75]])
+@pytest.mark.parametrize("q", [0.5, [0.25, 0.5, 0.75], 0.97, [0.05, 0.5, 0.9]])
 def test_no_search_asks_more_often_than_it_is_charged_for(alternative, q):
     plan = plan_for(300, q=q, alternative=alternative)
     for seed in range(20):
@@ -97,9 +97,10 @@ def test_the_threshold_keeps_the_chance_of_a_wrong_end_at_its_share_of_alpha(
     assert 0.999 * miss < missed <= miss
 
 
+@pytest.mark.parametrize("q", [0.5, 0.97])  # without scouts, and with them
 @pytest.mark.parametrize("upper", [False, True])
-def test_a_point_is_believed_by_the_margin_of_its_scale_only(upper):
-    plan = plan_for(400)
+def test_a_point_is_believed_by_the_margin_of_its_scale_only(upper, q):
+    plan = plan_for(400, q=q)
     end = plan.ends[upper]
     assert end.upper == upper
     for ask in plan.asks:
@@ -107,7 +108,7 @@ def test_a_point_is_believed_by_the_margin_of_its_scale_only(upper):
         for shift, moved in ((1e-6, False), (-1e-6, True)):
             fixed = end.threshold - ask.margin * ask.noise + shift
             said = 400 - fixed if upper else fixed
-            alone = (replace(ask, counts=Saying(said, ask.noise)),)
+            alone = (replace(ask, counts=Saying(said, ask.noise), scouts=False),)
             sketch = Sketch.blank(400, plan.statistic.grid.cells + 1)
             (found,), _ = search(lambda x: x, (end,), alone, sketch, Randomness.of(1))
             assert (found.low > 0) == moved
@@ -251,6 +252,40 @@ def test_several_quantiles_are_covered_at_once(draw, mu):
         assert list(highs) == sorted(highs)
     assert region.shape == "box"
     assert binomtest(covered, 100, 0.9, "less").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("low", [0.0, 40.0])
+def test_a_rare_quantile_is_found_with_bounds_that_are_far_too_wide(low):
+    # 5 times as wide as with bounds of the data's own width; without scouts 10^5 times.
+    rng = np.random.default_rng(17)
+    widths = {1.0: 0.0, 1e6: 0.0}
+    for _ in range(20):
+        data = low + rng.random(2000)
+        for far in widths:
+            quantile = Quantile(0.95, (low - far, low + 1 + far))
+            region = confidence_region(
+                data, quantile, budget=GDP(0.5), confidence_level=0.9, rng=rng
+            )
+            widths[far] += region.radius
+    assert widths[1e6] < 10 * widths[1.0]
+
+
+@pytest.mark.parametrize("rounding", [0, 1])
+def test_points_are_asked_in_rising_order_whatever_their_places(rounding, monkeypatch):
+    point = Axis.point
+    monkeypatch.setattr(Axis, "point", lambda self, place: point(self, place) ^ rounding)
+    plan, asked = plan_for(500, q=[0.02, 0.03, 0.9]), []
+    ordered = np.sort(np.random.default_rng(15).integers(0, plan.statistic.grid.cells, 500) // 99)
+
+    def below(x):
+        asked.append(x)
+        return int(np.searchsorted(ordered, x))
+
+    sketch = Sketch.blank(500, plan.statistic.grid.cells + 1)
+    search(below, plan.ends, plan.asks, sketch, Randomness.of(3))
+    rounds = np.array(asked).reshape(-1, 6)
+    assert (np.diff(rounds, axis=1) >= 0).all()
+    assert len(rounds) > 10
 
 
 def test_points_are_asked_in_rising_order_whatever_end_asks_for_them():

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from confidp.central.methods import rank_search
-from confidp.central.methods.rank_search import End, choose_asks, search, threshold
+from confidp.central.methods.rank_search import Axis, End, choose_asks, search, threshold
 from confidp.central.methods.rank_sketch import Line, Sketch, Steps
 from confidp.randomness import Randomness
 
@@ -98,6 +98,45 @@ def test_a_line_asks_where_the_chance_times_the_rise_is_largest():
 
 def test_a_line_that_promises_nothing_above_the_end_says_so():
     assert Line.through(EVEN, 490).most_promising(9000, 480.0, 8.0) == 9000
+
+
+# --- the axis of a search
+
+FAR = 2**30 + 1
+AXES = [
+    Axis(FAR),
+    Axis(FAR, FAR / 2, FAR / 6),
+    Axis(FAR, 12_345.0, 1.0),
+    Axis(FAR, FAR - 5.0, 1e4),
+    Axis(FAR, 0.0, FAR * 3.0),
+]
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_an_axis_goes_from_the_first_point_to_the_last_and_back(axis):
+    places = np.unique(np.geomspace(1, FAR, 500).round().astype(int))
+    places = np.concatenate([[0], places, FAR - places])
+    points = [axis.point(int(place)) for place in np.sort(places)]
+    assert points[0] == 0
+    assert points[-1] == FAR
+    assert points == sorted(points)
+    for point in (0, 1, 12_300, FAR // 3, FAR - 5, FAR):
+        place = axis.place(point)
+        around = [axis.point(min(max(place + k, 0), FAR)) for k in (-1, 1)]
+        assert around[0] <= point <= around[1]
+
+
+def test_an_axis_is_even_over_the_bulk_and_ever_closer_beyond():
+    sketch = Sketch.blank(900, FAR)
+    for x, count in ((10**6, 300.0), (2 * 10**6, 600.0)):
+        sketch = sketch.learn(x, count, 1e-3)
+    axis = Axis.around(sketch)
+    assert axis.middle == pytest.approx(1.5e6, rel=1e-3)
+    assert axis.scale == pytest.approx(3e6, rel=1e-2)
+    steps = np.diff([axis.place(x) for x in (10**6, 15 * 10**5, 2 * 10**6)])
+    assert steps[0] == pytest.approx(steps[1], rel=0.01)
+    doublings = np.diff([axis.place(10**7 * 2**k) for k in range(6)])
+    assert doublings == pytest.approx(doublings[-1] * np.ones(5), rel=0.1)
 
 
 # --- what the search makes of them

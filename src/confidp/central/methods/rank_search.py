@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,12 +25,14 @@ from confidp.randomness import Randomness
 class Ask:
     """Noisy counts at one scale, one for each end, all together: at most `times` times.
 
-    One is believed to be under the threshold if it is so by `margin` of its scales.
+    One is believed to be under the threshold if it is so by `margin` of its scales. Scouts look for
+    where the data are, and not for the threshold.
     """
 
     counts: NoisyCounts
     times: int
     margin: float
+    scouts: bool = False
 
     @property
     def noise(self) -> float:
@@ -47,7 +49,13 @@ _LAST = (
 _RATIO, _ASKS, _MARGIN = 2.0, 3, 5.0  # of the scales before those: to learn by, so no gambling
 _CLEAR = 2.0  # standard deviations from the threshold at which a bisection takes its side
 _TEACHES = 0.5  # a count is worth asking if what is known is vaguer than half its scale
+_SCOUTS_TEACH = 0.25  # a quarter for scouts: an unlucky answer of theirs would mislead all others
 _COARSE_SHARE = 0.25  # of the budget, at most, for the coarsest scale
+_COARSE_ASKS = 4  # at least at that scale, if no scouts went before
+_RARE = 0.25  # a side of a quantile with a smaller share of the data is looked for by scouts
+_SCOUTS_SCALE, _SCOUTS_SHARE = 1 / 12, 0.04  # of n, and of the budget at most
+_SIDE = 1 / 3  # of the data lie on either side of what counts as their bulk
+_CORE = 3.0  # times the width of the bulk, within which places are about evenly apart
 
 
 @lru_cache(maxsize=64)  # of public settings
@@ -55,13 +63,20 @@ def choose_asks(n: int, q: float, budget: Fraction, cells: int, ends: int) -> tu
     """Return what may be asked, from coarse to fine, with Σ times·μ_k² ≤ `budget` in all.
 
     A coarsest scale of a sixth of the rarer side believes counts of 0 and of n, so that empty range
-    costs nothing finer.
+    costs nothing finer. Where that side is small, a bisection at its scale can't be afforded, and
+    the range may be mostly empty: scouts look for the bulk of the data first, with noise of n/12.
     """
     precision = budget / price(ends)  # Σ times/σ² of a count that the budget buys
     coarsest = max(n * min(q, 1 - q) / 6, 1.0)
     bisection = (cells + 1).bit_length()  # the grid needs no more
-    affordable = math.floor(_COARSE_SHARE * float(precision) * coarsest**2)
-    first = min(bisection, max(affordable, 4))
+
+    def affordable(share: float, scale: float) -> int:
+        return min(bisection, math.floor(share * float(precision) * scale**2))
+
+    sent = affordable(_SCOUTS_SHARE, n * _SCOUTS_SCALE) if min(q, 1 - q) < _RARE else 0
+    scouts = [(n * _SCOUTS_SCALE, sent, _MARGIN)] if sent else []
+    least = min(bisection, 1 if scouts else _COARSE_ASKS)
+    first = max(affordable(_COARSE_SHARE, coarsest), least)
 
     def ladder(finest: float) -> list[tuple[float, int, float]]:
         scales = [(finest * times, count, margin) for times, count, margin in _LAST]
@@ -73,19 +88,20 @@ def choose_asks(n: int, q: float, budget: Fraction, cells: int, ends: int) -> tu
         return [(max(coarsest, finest), first, _MARGIN), *reversed(scales)]
 
     def needed(finest: float) -> float:
-        return sum(count / scale**2 for scale, count, _ in ladder(finest))
+        return sum(count / scale**2 for scale, count, _ in [*scouts, *ladder(finest)])
 
     low, high = 1e-9, 20 * math.sqrt(first / float(precision)) + coarsest
     for _ in range(200):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if needed(middle) <= precision else (middle, high)
-    chosen = ladder(high)
+    chosen = [*scouts, *ladder(high)]
     # Rounded so that the whole stays within the budget.
     wanted = sum(count / Fraction(scale) ** 2 for scale, count, _ in chosen)
     shrink = min(Fraction(1), precision / wanted) * price(ends)
+    mechanisms = (NoisyCounts(sqrt_down(shrink / Fraction(s) ** 2), ends) for s, _, _ in chosen)
     return tuple(
-        Ask(NoisyCounts(sqrt_down(shrink / Fraction(scale) ** 2), ends), count, margin)
-        for scale, count, margin in chosen
+        Ask(counts, times, margin, scouts=k < len(scouts))
+        for k, (counts, (_, times, margin)) in enumerate(zip(mechanisms, chosen, strict=True))
     )
 
 
@@ -116,11 +132,63 @@ def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """Where a search sees the grid's points 0, …, `top`: at the places 0, …, top.
+
+    Points are evenly apart around the middle, and beyond `scale` ever closer to each other, as
+    asinh((x − middle)/scale) is. Any rising scale has the same quantiles; but how far a tail may
+    reach is a matter of how many times the width of the bulk, not of how far the bounds are.
+    """
+
+    top: int
+    middle: float = 0.0
+    scale: float = math.inf
+
+    @classmethod
+    def around(cls, sketch: Sketch) -> Axis:
+        """Return the axis for the bulk of the data, as far as it is known."""
+        low, high = (sketch.quantile(share * sketch.n) for share in (_SIDE, 1 - _SIDE))
+        return cls(sketch.top, (low + high) / 2, max(_CORE * (high - low), 1.0))
+
+    def point(self, place: int) -> int:
+        """Return the point at a place: they rise together, from 0 to top."""
+        if self.scale == math.inf or place in (0, self.top):
+            return place
+        first, last = self._asinh(0), self._asinh(self.top)
+        x = self.middle + self.scale * math.sinh(first + (last - first) * place / self.top)
+        return min(max(round(x), 1), self.top - 1)
+
+    def place(self, point: int) -> int:
+        """Return the place of a point, or one next to it."""
+        if self.scale == math.inf or point in (0, self.top):
+            return point
+        first, last = self._asinh(0), self._asinh(self.top)
+        share = (self._asinh(point) - first) / (last - first)
+        return min(max(round(share * self.top), 1), self.top - 1)
+
+    def reflected(self, move: Callable[[int], int], x: int) -> int:
+        """Return what `point` or `place` is on reflected data."""
+        return self.top - move(self.top - x)
+
+    def _asinh(self, point: int) -> float:
+        return math.asinh((point - self.middle) / self.scale)
+
+
+def _moved(sketch: Sketch, move: Callable[[int], int]) -> Sketch:
+    """Return what the same answers say, the points they were at moved."""
+    moved = Sketch.blank(sketch.n, sketch.top)
+    for x, answer, var in sketch.answers[len(moved.answers) :]:
+        moved = moved.learn(move(x), answer, math.sqrt(var))
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
 class View:
-    """What is known, as one end sees it: an upper end sees reflected data."""
+    """What is known, as one end sees it, by places: an upper end sees reflected data."""
 
     sketch: Sketch
     line: Line | None
+    low: int  # the end so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +196,7 @@ class End:
     """An end, and how far the search for it has come.
 
     It is the largest point believed to have at most `threshold` records below it. An upper end is
-    that of reflected data.
+    that of reflected data. `low` is a point, whatever places the search goes by.
     """
 
     threshold: float
@@ -137,28 +205,38 @@ class End:
     line_lead: float = 0.0  # over the sketch: the logarithm of what they gave the answers
     steps_lead: float = 0.0
 
-    def view(self, sketch: Sketch) -> View:
+    def view(self, sketch: Sketch, axis: Axis) -> View:
         """Return what is known as the end sees it."""
         own = sketch.reflected() if self.upper else sketch
-        return View(own, Line.through(own, self.threshold))
+        low = axis.reflected(axis.place, self.low) if self.upper else axis.place(self.low)
+        return View(own, Line.through(own, self.threshold), low)
 
-    def point(self, view: View, ask: Ask, *, bisecting: bool) -> int | None:
+    def point(self, view: View, ask: Ask, aims: Sequence[float]) -> int | None:
         """Return where to ask, None where nothing is worth asking at that scale.
 
-        At the coarsest scale it bisects; from then on it asks where the expected rise of the end is
-        largest, by the model that has foretold the answers best, or by the sketch where that one
-        has nothing to ask.
+        By bisection for one of the `aims`, which are counts; without any it asks where the expected
+        rise of the end is largest, by the model that has foretold the answers best, or by the
+        sketch where that one has nothing to ask.
         """
-        for model in [view.sketch] if bisecting else self._by_lead(view):
-            if bisecting:
-                x = _unclear(view.sketch, self.threshold)
-            else:
-                x = model.most_promising(self.low, self._target(ask), ask.noise)
+        sketch, least = view.sketch, 0 if ask.scouts else view.low
+        vague = (_SCOUTS_TEACH if ask.scouts else _TEACHES) * ask.noise
+        promising = (
+            (model, model.most_promising(view.low, self._target(ask), ask.noise))
+            for model in self._by_lead(view)
+        )
+        for model, x in ((sketch, _unclear(sketch, aim)) for aim in aims) if aims else promising:
             # Without a margin an answer may move the end, whatever it teaches.
-            teaches = ask.margin == 0 or model.expect(x)[1] >= (_TEACHES * ask.noise) ** 2
-            if self.low < x < view.sketch.top and teaches:
+            teaches = ask.margin == 0 or model.expect(x)[1] >= vague**2
+            if least < x < sketch.top and teaches:
                 return x
         return None
+
+    def aims(self, ask: Ask, n: int, turn: int) -> Sequence[float]:
+        """Return for which counts to bisect: scouts for both sides of the bulk, in turn."""
+        if ask.scouts:
+            sides = n * _SIDE, n * (1 - _SIDE)
+            return sides[::-1] if turn % 2 else sides
+        return (self.threshold,)
 
     def _by_lead(self, view: View) -> list[Model]:
         """Return the models that foretell better than the sketch, best first, and the sketch."""
@@ -169,15 +247,16 @@ class End:
             models = [view.line, *models]
         return models
 
-    def after(self, view: View, ask: Ask, x: int, answer: Fraction) -> End:
+    def after(self, view: View, ask: Ask, x: int, axis: Axis, answer: Fraction) -> End:
         """Return the end after an answer: where it is, and how the models did."""
         told = x, float(answer), ask.noise
         plain = view.sketch.log_density(*told)
         steps = Steps(view.sketch).log_density(*told) - plain
         line = view.line.log_density(*told) - plain if view.line is not None else 0.0
+        point = axis.reflected(axis.point, x) if self.upper else axis.point(x)
         return replace(
             self,
-            low=x if told[1] <= self._target(ask) else self.low,
+            low=max(point, self.low) if told[1] <= self._target(ask) else self.low,
             line_lead=self.line_lead + line,
             steps_lead=self.steps_lead + steps,
         )
@@ -198,38 +277,46 @@ def search(
 
     `below` is the private count of records below a grid integer. A round asks for one count for
     each end, together. Where an end has nothing to ask, another's count is taken twice and used
-    once.
+    once. After scouts it goes by places on an `Axis` instead of points.
     """
-    n, top = sketch.n, sketch.top
-    for k, ask in enumerate(asks):
-        for _ in range(ask.times):
-            views = [end.view(sketch) for end in ends]
-            points = [
-                end.point(view, ask, bisecting=k == 0)
+    n, top, axis = sketch.n, sketch.top, Axis(sketch.top)
+    coarsest = next(ask for ask in asks if not ask.scouts)
+    for ask in asks:
+        if ask is coarsest and ask is not asks[0]:
+            axis = Axis.around(sketch)
+            sketch = _moved(sketch, axis.place)
+        for turn in range(ask.times):
+            views = [end.view(sketch, axis) for end in ends]
+            own = [
+                end.point(
+                    view, ask, end.aims(ask, n, turn) if ask.scouts or ask is coarsest else ()
+                )
                 for end, view in zip(ends, views, strict=True)
             ]
             places = [
                 top - x if end.upper and x is not None else x
-                for end, x in zip(ends, points, strict=True)
+                for end, x in zip(ends, own, strict=True)
             ]
             asked = [place for place in places if place is not None]
             if not asked:
                 break
             filled = [asked[0] if place is None else place for place in places]
-            rising = sorted(range(len(filled)), key=filled.__getitem__)
-            released = ask.counts.release([below(filled[i]) for i in rising], randomness)
+            points = [axis.point(place) for place in filled]
+            rising = sorted(
+                range(len(points)), key=points.__getitem__
+            )  # by points: places may be rounded
+            released = ask.counts.release([below(points[i]) for i in rising], randomness)
             answers = [answer for _, answer in sorted(zip(rising, released, strict=True))]
             moved = []
-            for end, view, x, place, answer in zip(
-                ends, views, points, places, answers, strict=True
-            ):
+            for end, view, x, place, answer in zip(ends, views, own, places, answers, strict=True):
                 if x is None or place is None:
                     moved.append(end)
                     continue
-                moved.append(end.after(view, ask, x, n - answer if end.upper else answer))
+                own_answer = n - answer if end.upper else answer
+                moved.append(end.after(view, ask, x, axis, own_answer))
                 sketch = sketch.learn(place, float(answer), ask.noise)
             ends = tuple(moved)
-    return ends, sketch
+    return ends, _moved(sketch, axis.point)
 
 
 def _unclear(sketch: Sketch, t: float) -> int:
