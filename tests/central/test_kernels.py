@@ -360,3 +360,18 @@ def test_products_that_no_64_bits_can_hold_show_in_the_bits(large):
     x = np.where(small == 5, large, small)
     assert kernels.product_sums(x, small)[4] >= 2**31
     assert kernels.product_sums(small, x)[4] >= 2**31
+
+
+@pytest.mark.parametrize("most", [1, 5, 2**62])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 64, 65, 300])
+def test_inversions_and_ties_are_counted_among_all_pairs(n, most):
+    rng = np.random.default_rng(n)
+    for values in (
+        rng.integers(-most, most, size=n),
+        np.arange(n),
+        -np.arange(n),
+        np.ones((n, 2), int)[:, 0],
+    ):
+        pairs = [(int(values[i]), int(values[j])) for j in range(n) for i in range(j)]
+        expected = sum(a > b for a, b in pairs), sum(a == b for a, b in pairs)
+        assert kernels.inversions(values) == expected

@@ -632,6 +632,34 @@ def multiset_quantiles(
     return values, np.sqrt(most), int(kappa)
 
 
+@_compiled("UniTuple(int64, 2)(int64[:])")
+def inversions(values: Integers) -> tuple[int, int]:
+    """Return #{i < j: values_i > values_j} and #{i < j: values_i = values_j}, by merging.
+
+    Whatever is taken from a right half is under all that is left of its left half.
+    """
+    n, found, ties, width = len(values), 0, 0, 1
+    ordered, merged = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)  # with a place beyond
+    ordered[:n] = values
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for k in range(low, high):  # without a branch, which couldn't be foreseen
+                left = (i < middle) & ((j >= high) | (ordered[i] <= ordered[j]))
+                merged[k] = ordered[i] if left else ordered[j]
+                found += 0 if left else middle - i
+                i += left
+                j += not left
+        ordered, merged = merged, ordered
+        width *= 2
+    run = 0
+    for k in range(1, n):
+        run = run + 1 if ordered[k] == ordered[k - 1] else 0
+        ties += run
+    return found, ties
+
+
 def _encoding(values: Any, out: Any) -> Any:
     real = numba.float64
     return numba.void(values, real, real, real, out)

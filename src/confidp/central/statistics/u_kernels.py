@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -9,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from confidp.central.compiled import if_loaded
 from confidp.central.resampling import IndexSets
 from confidp.central.statistics.equations import SpreadEquation
 from confidp.central.statistics.mean import Moments, resample_by_moments
@@ -73,7 +75,41 @@ class Variance(PairStatistic):
 
 
 @dataclass(frozen=True, slots=True)
-class GiniMeanDifference(PairStatistic):
+class SortedStatistic(PairStatistic):
+    """A U-statistic that is quick on sorted records, so that resamples sort nothing."""
+
+    @abstractmethod
+    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
+        """Return U of records that rise by their first column, and by the next within its ties."""
+
+    def exact(self, records: NDArray[np.int64]) -> Fraction:
+        """Return U of records in any order."""
+        return self.from_sorted(records[_rising(records)])
+
+    def resampled(
+        self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
+    ) -> Resampled:
+        """Return the values on resamples, the same to the last bit. **Private**."""
+        check_size(sets.size, 2)
+        rising, n = _rising(records), len(records)
+        ordered, places = records[rising], np.empty(n, np.int64)
+        places[rising] = np.arange(n)
+        values, kappa = [], 1
+        for indices in sets:
+            times = np.bincount(places[indices], minlength=n)
+            held = ordered[np.repeat(np.arange(n), times)]
+            values.append([float(self.from_sorted(held) - self.origin[0])])
+            kappa = max(kappa, int(times.max()))
+        return Resampled(np.array(values), kappa)
+
+
+def _rising(records: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what sorts records by their first column, and by the next within its ties."""
+    return np.lexsort(records.T[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class GiniMeanDifference(SortedStatistic):
     """Gini's mean difference: the mean of |x − y| over pairs of records.
 
     A spread in the units of the data, less moved by outliers than the standard deviation; for
@@ -104,15 +140,15 @@ class GiniMeanDifference(PairStatistic):
         """R."""
         return self.grids[0].range
 
-    def exact(self, records: NDArray[np.int64]) -> Fraction:
+    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return 2/(N(N − 1)) Σ_i (2i − N − 1) x_(i): the i-th smallest tops i − 1 others."""
-        x, n = np.sort(records[:, 0]), len(records)
+        x, n = records[:, 0], len(records)
         total = exact_dot(2 * np.arange(n) - (n - 1), x)
         return Fraction(2 * total, n * (n - 1)) * self.grids[0].step
 
 
 @dataclass(frozen=True, slots=True)
-class WilcoxonSignedRank(PairStatistic):
+class WilcoxonSignedRank(SortedStatistic):
     """The share of pairs with x + y > 0, of Wilcoxon's one-sample signed-rank test.
 
     It estimates P(X + Y > 0) + ½P(X + Y = 0) for independent X and Y: ½ where X is symmetric about
@@ -159,17 +195,17 @@ class WilcoxonSignedRank(PairStatistic):
         """1."""
         return Fraction(1)
 
-    def exact(self, records: NDArray[np.int64]) -> Fraction:
+    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return Σ_{i≠j} (1 + sign(x_i + x_j))/(2N(N − 1)), by ranks among the sorted −x."""
         n, middle = len(records), self.grids[0].cells // 2
-        x = np.sort(records[:, 0]) - middle
+        x = records[:, 0] - middle
         below = np.searchsorted(x, -x, "left") + np.searchsorted(x, -x, "right")
         with_itself = int(np.sum(1 + np.sign(x)))
         return Fraction(2 * n * n - int(below.sum()) - with_itself, 2 * n * (n - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class KendallTau(PairStatistic):
+class KendallTau(SortedStatistic):
     """Kendall's τ-a of two columns: the share of concordant pairs less that of discordant ones.
 
     h = sign(x − x′)·sign(y − y′), so a pair tied in either column counts 0 and stays in the
@@ -202,27 +238,37 @@ class KendallTau(PairStatistic):
         """2, and 1 for two binary columns."""
         return Fraction(1 if all(grid.cells == 1 for grid in self.grids) else 2)
 
-    def exact(self, records: NDArray[np.int64]) -> Fraction:
+    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return (concordant − discordant)/(all pairs).
 
         Sorted by x, and by y within ties of x, the discordant pairs are the inversions of y.
         """
-        n = len(records)
-        x, y = (np.unique(column, return_inverse=True)[1] for column in records.T)
-        discordant = _inversions(y[np.lexsort((y, x))])
+        n, (x, y) = len(records), records.T
+        same_x = x[1:] == x[:-1]
+        discordant, tied_y = _inversions(y)
+        tied_x, tied_both = _tied_pairs(same_x), _tied_pairs(same_x & (y[1:] == y[:-1]))
         pairs = n * (n - 1) // 2
-        both = np.unique(x * n + y, return_inverse=True)[1]
-        untied = pairs - _tied_pairs(x) - _tied_pairs(y) + _tied_pairs(both)
-        return Fraction(untied - 2 * discordant, pairs)
+        return Fraction(pairs - tied_x - tied_y + tied_both - 2 * discordant, pairs)
 
 
-def _tied_pairs(ranks: NDArray[np.int64]) -> int:
-    """Return how many pairs are equal, of ranks without gaps."""
-    counts = np.bincount(ranks)
+def _tied_pairs(same: NDArray[np.bool_]) -> int:
+    """Return how many pairs are equal, of sorted values which are the same as the one before."""
+    starts = np.flatnonzero(np.concatenate([[True], ~same, [True]]))
+    counts = np.diff(starts)
     return int(np.sum(counts * (counts - 1))) // 2
 
 
-def _inversions(ranks: NDArray[np.int64]) -> int:
+def _inversions(values: NDArray[np.int64]) -> tuple[int, int]:
+    """Return #{i < j: values_i > values_j} and #{i < j: values_i = values_j}."""
+    if (compiled := if_loaded()) is not None:
+        found, ties = compiled.inversions(values)
+        return found, ties
+    ordered, ranks = np.unique(values, return_inverse=True)
+    counts = np.bincount(ranks, minlength=len(ordered))
+    return _by_blocks(ranks), int(np.sum(counts * (counts - 1))) // 2
+
+
+def _by_blocks(ranks: NDArray[np.int64]) -> int:
     """Return #{i < j: ranks_i > ranks_j}, for ranks in 0, …, len − 1, in O(n log² n).
 
     As in a merge sort from the bottom up: for each pair of adjacent blocks, how many on the left
