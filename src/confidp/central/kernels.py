@@ -2,6 +2,7 @@
 
 Imported when first needed, since Numba takes half a second to import. Each kernel has a plain NumPy
 twin in ``tests/central/test_kernels.py``. There is one thread: results depend on the seed alone.
+One file, because Numba's cache doesn't notice that a function of another one has changed.
 
 **Draws.** Set b has the key ``word(seed, b)``, and its t-th word is ``word(key, t)``, where
 ``word(s, t)`` is the t-th output of SplitMix64 from state s (Steele, Lea and Flood 2014). A word

@@ -79,12 +79,12 @@ class SortedStatistic(PairStatistic):
     """A U-statistic that is quick on sorted records, so that resamples sort nothing."""
 
     @abstractmethod
-    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
+    def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return U of records that rise by their first column, and by the next within its ties."""
 
     def exact(self, records: NDArray[np.int64]) -> Fraction:
         """Return U of records in any order."""
-        return self.from_sorted(records[_rising(records)])
+        return self._from_sorted(records[_rising(records)])
 
     def resampled(
         self, records: NDArray[np.int64], sets: IndexSets, near: NDArray[np.float64]
@@ -98,7 +98,7 @@ class SortedStatistic(PairStatistic):
         for indices in sets:
             times = np.bincount(places[indices], minlength=n)
             held = ordered[np.repeat(np.arange(n), times)]
-            values.append([float(self.from_sorted(held) - self.origin[0])])
+            values.append([float(self._from_sorted(held) - self.origin[0])])
             kappa = max(kappa, int(times.max()))
         return Resampled(np.array(values), kappa)
 
@@ -140,7 +140,7 @@ class GiniMeanDifference(SortedStatistic):
         """R."""
         return self.grids[0].range
 
-    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
+    def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return 2/(N(N − 1)) Σ_i (2i − N − 1) x_(i): the i-th smallest tops i − 1 others."""
         x, n = records[:, 0], len(records)
         total = exact_dot(2 * np.arange(n) - (n - 1), x)
@@ -195,7 +195,7 @@ class WilcoxonSignedRank(SortedStatistic):
         """1."""
         return Fraction(1)
 
-    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
+    def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return Σ_{i≠j} (1 + sign(x_i + x_j))/(2N(N − 1)), by ranks among the sorted −x."""
         n, middle = len(records), self.grids[0].cells // 2
         x = records[:, 0] - middle
@@ -238,7 +238,7 @@ class KendallTau(SortedStatistic):
         """2, and 1 for two binary columns."""
         return Fraction(1 if all(grid.cells == 1 for grid in self.grids) else 2)
 
-    def from_sorted(self, records: NDArray[np.int64]) -> Fraction:
+    def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return (concordant − discordant)/(all pairs).
 
         Sorted by x, and by y within ties of x, the discordant pairs are the inversions of y.
