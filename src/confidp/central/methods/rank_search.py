@@ -287,10 +287,9 @@ def search(
             sketch = _moved(sketch, axis.place)
         for turn in range(ask.times):
             views = [end.view(sketch, axis) for end in ends]
+            bisecting = ask.scouts or ask is coarsest
             own = [
-                end.point(
-                    view, ask, end.aims(ask, n, turn) if ask.scouts or ask is coarsest else ()
-                )
+                end.point(view, ask, end.aims(ask, n, turn) if bisecting else ())
                 for end, view in zip(ends, views, strict=True)
             ]
             places = [
@@ -302,9 +301,8 @@ def search(
                 break
             filled = [asked[0] if place is None else place for place in places]
             points = [axis.point(place) for place in filled]
-            rising = sorted(
-                range(len(points)), key=points.__getitem__
-            )  # by points: places may be rounded
+            # By points, not by places, which may be rounded: privacy needs the order.
+            rising = sorted(range(len(points)), key=points.__getitem__)
             released = ask.counts.release([below(points[i]) for i in rising], randomness)
             answers = [answer for _, answer in sorted(zip(rising, released, strict=True))]
             moved = []

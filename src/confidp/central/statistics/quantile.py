@@ -145,7 +145,7 @@ class Quantile:
         Until nothing outside it can matter: there the weight is under e^{−β·width}.
         """
         n = len(records)
-        width = min(64, n + 1)
+        width = min(1024, n + 1)
         while True:
             low, high = max(h - width, 0), min(h + width, n + 1)
             found = _largest_weighted_gap(self._order(records, low, high), h - low, beta)
