@@ -205,11 +205,11 @@ class End:
     line_lead: float = 0.0  # over the sketch: the logarithm of what they gave the answers
     steps_lead: float = 0.0
 
-    def view(self, sketch: Sketch, axis: Axis) -> View:
-        """Return what is known as the end sees it."""
+    def view(self, sketch: Sketch, axis: Axis, ask: Ask) -> View:
+        """Return what is known as the end sees it; scouts need no line."""
         own = sketch.reflected() if self.upper else sketch
         low = axis.reflected(axis.place, self.low) if self.upper else axis.place(self.low)
-        return View(own, Line.through(own, self.threshold), low)
+        return View(own, None if ask.scouts else Line.through(own, self.threshold), low)
 
     def point(self, view: View, ask: Ask, aims: Sequence[float]) -> int | None:
         """Return where to ask, None where nothing is worth asking at that scale.
@@ -248,18 +248,19 @@ class End:
         return models
 
     def after(self, view: View, ask: Ask, x: int, axis: Axis, answer: Fraction) -> End:
-        """Return the end after an answer: where it is, and how the models did."""
+        """Return the end after an answer: where it is, and how the models did.
+
+        What scouts are told is no test of models, which will go by other places.
+        """
         told = x, float(answer), ask.noise
+        point = axis.reflected(axis.point, x) if self.upper else axis.point(x)
+        moved = replace(self, low=max(point, self.low)) if told[1] <= self._target(ask) else self
+        if ask.scouts:
+            return moved
         plain = view.sketch.log_density(*told)
         steps = Steps(view.sketch).log_density(*told) - plain
         line = view.line.log_density(*told) - plain if view.line is not None else 0.0
-        point = axis.reflected(axis.point, x) if self.upper else axis.point(x)
-        return replace(
-            self,
-            low=max(point, self.low) if told[1] <= self._target(ask) else self.low,
-            line_lead=self.line_lead + line,
-            steps_lead=self.steps_lead + steps,
-        )
+        return replace(moved, line_lead=self.line_lead + line, steps_lead=self.steps_lead + steps)
 
     def _target(self, ask: Ask) -> float:
         """Return up to which answer a point is believed to lie below the end."""
@@ -286,7 +287,7 @@ def search(
             axis = Axis.around(sketch)
             sketch = _moved(sketch, axis.place)
         for turn in range(ask.times):
-            views = [end.view(sketch, axis) for end in ends]
+            views = [end.view(sketch, axis, ask) for end in ends]
             bisecting = ask.scouts or ask is coarsest
             own = [
                 end.point(view, ask, end.aims(ask, n, turn) if bisecting else ())
