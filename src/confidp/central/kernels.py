@@ -518,11 +518,10 @@ def set_quantiles(
     at_ranks: Integers, anchors: Integers, m: int, beta: float, wide: float, weights: Floats,
     most: float, out: Integers,
 ) -> tuple[float, float]:  # fmt: skip
-    """Put a set's order statistics into `out`; return the sum of squares of what follows, and how
-    wide the last search was.
+    """Put a set's order statistics into `out`; return a sum of squares, and the search's width.
 
-    The squares are of smooth sensitivities, in steps, where their sum is more than `most`; else it
-    may be less than it should. β = 0 leaves them out.
+    The squares are of smooth sensitivities, in steps. A sum that isn't more than `most` may be less
+    than it should. β = 0 leaves sensitivities out.
 
     An order statistic is looked for from its anchor, the place where one expects it. From it on,
     values are collected as far as they matter: beyond `width` ranks, e^(−β·width) is so small that
@@ -607,11 +606,8 @@ def multiset_quantiles(
     values, anchors = np.empty((n_sets, len(at_ranks)), np.int64), at_ranks * n // (m + 1)
     masks, weights = np.empty((len(at_ranks), 0), np.uint64), gap_weights(0, beta)
     held, kappa, k = np.empty(n, np.uint8), np.uint8(1), blocks(n)
-    counts, drawn, places = (
-        np.empty(k, np.int64),
-        np.empty(m + 1, np.uint32),
-        np.empty(n, np.uint32),
-    )
+    counts, drawn = np.empty(k, np.int64), np.empty(m + 1, np.uint32)
+    places = np.empty(n, np.uint32)
     places[order] = np.arange(n).astype(np.uint32)
     for b in range(n_sets):
         key = word(seed, np.uint64(b))
