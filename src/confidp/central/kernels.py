@@ -557,7 +557,7 @@ def set_quantiles(
             if found > 0:
                 enough = int(min(1.05 * np.log(cells / found) / beta, enough)) + 1
             if np.exp(-beta * width) * cells <= found or (down < width and up < width):
-                width = max(enough, 64)
+                width = max(enough, 16)
                 squares += found**2 if found > least else 0.0
                 break
             width = max(min(2 * width, enough), width + 1)
