@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
@@ -123,12 +124,11 @@ def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
             log_safe += ask.times * log_ndtr((counts - t) / ask.noise + ask.margin)
         return left_out + float(-(weights * np.expm1(log_safe)).sum())
 
-    widest = max(ask.noise for ask in asks)
-    low, high = -60.0 * widest - n, float(n)
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if missed(middle) <= miss else (low, middle)
-    return low - 2.0**-20 - 1e-9 * n  # for the lattice's rounding of noise, and floats
+    low, high = -60.0 * max(ask.noise for ask in asks) - n, float(n)
+    t = high
+    if missed(high) > miss:
+        t = float(brentq(lambda t: missed(t) - miss, low, high, xtol=2.0**-30, rtol=2.0**-50))
+    return t - 2.0**-20 - 1e-9 * n  # for the lattice's rounding of noise, and floats
 
 
 @dataclass(frozen=True, slots=True)
