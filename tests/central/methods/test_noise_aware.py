@@ -373,3 +373,15 @@ def test_sizes_beyond_every_scale_are_clipped_and_do_not_overflow():
 def test_another_calibration_is_refused():
     with pytest.raises(ConfidpError, match="calibration"):
         CRGS(calibration="wishful")
+
+
+@pytest.mark.parametrize("side", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e300, 1e9])
+def test_no_pivot_whatever_it_is_makes_an_error(side, odd):
+    # After the charge an error would tell of the data.
+    for share in (0.01, 0.5, 1.0):
+        pivots = np.random.default_rng(5).normal(size=(300, 1))
+        pivots[: int(share * 300)] = odd
+        for center_noise in (0.01, 1.0, 500.0):
+            reach = noise_aware.calibrated_reach(pivots, center_noise, 1.0, 0.9, side)
+            assert abs(reach) <= 2.0**30

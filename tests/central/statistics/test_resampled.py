@@ -9,7 +9,9 @@ import pytest
 from confidp import (
     ERM,
     Correlation,
+    GiniMeanDifference,
     HuberERM,
+    KendallTau,
     LogisticERM,
     Mean,
     ProductKernel,
@@ -17,8 +19,11 @@ from confidp import (
     Ratio,
     StandardDeviation,
     Variance,
+    WilcoxonSignedRank,
 )
+from confidp.central.compiled import if_loaded
 from confidp.central.resampling import MultiplicityExceeded, Sampling, multiplicity, resamples
+from confidp.central.statistics import u_kernels
 from confidp.central.statistics.statistic import (
     Batched,
     SmoothBatched,
@@ -42,6 +47,11 @@ BATCHED = [
     Correlation(((0, 1), (-1, 1)), floors=(0.1, 0.288)),
     Correlation(((0, 1), (0, 0.9)), floors=(0.1, 0.1), resolution=1e-10),
     Variance((0, 1)),
+    GiniMeanDifference((0, 1)),
+    GiniMeanDifference((0, 1), resolution=0.25),  # with many ties
+    WilcoxonSignedRank((-1, 1), resolution=0.25),
+    KendallTau((0, 1)),
+    KendallTau((0, 1), resolution=0.25),
     Variance((-3, 2.0**31 - 4), resolution=1),  # products just fit
     Variance((-4, 2.0**31 - 4), resolution=1),  # and just don't
     Variance((0, 1), resolution=1e-14),
@@ -156,3 +166,13 @@ def test_refits_that_the_whole_datas_hessian_leads_astray_are_found_all_the_same
     for indices, value in zip(sets, together, strict=True):
         exact = statistic.value(records[indices])
         assert np.linalg.norm(value - exact) <= 2 * statistic.rounding(6)
+
+
+@pytest.mark.parametrize("spread", [1, 5, 10**6])
+def test_kendalls_tau_is_the_same_without_the_compiled_loops(spread, monkeypatch):
+    tau = KendallTau((0, spread), resolution=1).for_shape(200, 2)
+    records = np.random.default_rng(21).integers(0, spread + 1, size=(200, 2))
+    assert if_loaded() is not None
+    compiled = tau.exact(records)
+    monkeypatch.setattr(u_kernels, "if_loaded", lambda: None)
+    assert tau.exact(records) == compiled

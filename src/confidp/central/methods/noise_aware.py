@@ -268,7 +268,7 @@ def calibrated_reach(
     """
     # In units of s_r, so that no square under- or overflows; two-sided only the size matters.
     with np.errstate(over="ignore"):
-        scaled = pivots / radius_noise
+        scaled = np.where(np.isnan(pivots), np.inf, pivots / radius_noise)  # none: but no error
         size = np.minimum(np.sqrt((scaled**2).sum(axis=1)), 2 * _CAP)
     ratio = center_noise / radius_noise
     if alternative != "two-sided":
@@ -321,7 +321,8 @@ def _least_at(share: Callable[[float], float], level: float, guess: float, least
             if low == least:
                 return least
             high, step = low, 4 * step
-    return float(brentq(excess, low, high, xtol=2.0**-31, rtol=2.0**-50))
+    # It needs a dozen steps. An error for want of more would tell of the data.
+    return float(brentq(excess, low, high, xtol=2.0**-31, rtol=2.0**-50, maxiter=10_000))
 
 
 def covered(size: NDArray[np.float64], q: float, center_noise: float) -> NDArray[np.float64]:

@@ -127,7 +127,11 @@ def threshold(n: int, q: float, miss: float, asks: tuple[Ask, ...]) -> float:
     low, high = -60.0 * max(ask.noise for ask in asks) - n, float(n)
     t = high
     if missed(high) > miss:
-        t = float(brentq(lambda t: missed(t) - miss, low, high, xtol=2.0**-30, rtol=2.0**-50))
+        t = float(
+            brentq(
+                lambda t: missed(t) - miss, low, high, xtol=2.0**-30, rtol=2.0**-50, maxiter=10_000
+            )
+        )
     return t - 2.0**-20 - 1e-9 * n  # for the lattice's rounding of noise, and floats
 
 
