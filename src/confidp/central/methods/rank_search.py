@@ -53,7 +53,6 @@ _TEACHES = 0.5  # a count is worth asking if what is known is vaguer than half i
 _SCOUTS_TEACH = 0.25  # a quarter for scouts: an unlucky answer of theirs would mislead all others
 _COARSE_SHARE = 0.25  # of the budget, at most, for the coarsest scale
 _COARSE_ASKS = 4  # at least at that scale, if no scouts went before
-_RARE = 0.25  # a side of a quantile with a smaller share of the data is looked for by scouts
 _SCOUTS_SCALE, _SCOUTS_SHARE = 1 / 12, 0.04  # of n, and of the budget at most
 _SIDE = 1 / 3  # of the data lie on either side of what counts as their bulk
 _CORE = 3.0  # times the width of the bulk, within which places are about evenly apart
@@ -74,7 +73,7 @@ def choose_asks(n: int, q: float, budget: Fraction, cells: int, ends: int) -> tu
     def affordable(share: float, scale: float) -> int:
         return min(bisection, math.floor(share * float(precision) * scale**2))
 
-    sent = affordable(_SCOUTS_SHARE, n * _SCOUTS_SCALE) if min(q, 1 - q) < _RARE else 0
+    sent = affordable(_SCOUTS_SHARE, n * _SCOUTS_SCALE)
     scouts = [(n * _SCOUTS_SCALE, sent, _MARGIN)] if sent else []
     least = min(bisection, 1 if scouts else _COARSE_ASKS)
     first = max(affordable(_COARSE_SHARE, coarsest), least)
