@@ -39,6 +39,7 @@ from confidp import CRGS, CRSS, GDP, BLBQuant, LogisticERM, Mean, Median, confid
 from confidp.central import grid
 from confidp.central.methods import private_covariance
 from confidp.central.methods.method import Request
+from confidp.central.methods.rank_resampling import RankResamplingPlan, draw_ranks
 from confidp.central.resampling import Resampling, Sampling, ready
 from confidp.local.posterior import Posterior, start, update_many
 from confidp.randomness import Randomness
@@ -81,6 +82,12 @@ def on_sets(
     return pivots(records, resampling.sets(rng))
 
 
+def by_rank(plan: RankResamplingPlan, records: Any, rng: np.random.Generator) -> Any:
+    """Return the same for quantiles, whose resamples are drawn as ranks."""
+    at = plan.statistic.ranks(plan.resampling.size)
+    return plan.pivots(records, draw_ranks(plan.resampling, at, rng))
+
+
 def means(rng: np.random.Generator) -> Iterator[Comparison]:
     """CR-GS's two numbers before noise, beside NumPy's B means alone."""
     x = rng.random(N)
@@ -108,13 +115,17 @@ def medians(rng: np.random.Generator) -> Iterator[Comparison]:
             method = CRSS(sampling, calibration=calibration)
             plan: Any = method.plan(median, Request(N, 1.0, LEVEL, B, delta=1e-6))
             m = plan.resampling.size
-            pivots = plan.pivot if calibration == "published" else plan.pivots
+            ours = (
+                partial(on_sets, plan.pivot, records, plan.resampling, rng)
+                if calibration == "published"
+                else partial(by_rank, plan, records, rng)
+            )
             yield Comparison(
                 f"CR-SS median ({calibration}), n = {N}, m = {m}, B = {B}, "
                 + sampling.replace("_", " "),
                 "NumPy that draws and sorts as many resamples",
                 1 / 3,
-                partial(on_sets, pivots, records, plan.resampling, rng),
+                ours,
                 partial(on_drawn, partial(np.sort, axis=1), x, m, sampling, rng),
                 5,
             )

@@ -141,9 +141,23 @@ def smooth(runs: Runs) -> Iterator[Audit]:
         yield Audit(
             f"CR-SS, {calibration}", 3.0 + test_cr_ss.SLACK, "μ",
             partial(
-                test_cr_ss.cr_ss_leak, Median(bounds=(0, 1)), 3.0, runs(1200),
+                test_cr_ss.cr_ss_leak, test_cr_ss.SetMedian(0.5, (0, 1)), 3.0, runs(1200),
                 calibration=calibration,
             ), note=inflated,
+        )  # fmt: skip
+    for what, moves in test_cr_ss.MOVES.items():
+        yield Audit(
+            f"CR-SS of a median by rank, the rank that moves is {what}",
+            3.0 + test_cr_ss.SLACK, "μ",
+            partial(test_cr_ss.rank_leak, *moves, 3.0, runs(2000)), note=inflated,
+        )  # fmt: skip
+    for what, rank, copy in (
+        ("the quantile's own sensitivity only", (260, 260), test_cr_ss.OwnRankOnly),
+        ("the resampled ranks' sensitivities only", (200, 300), test_cr_ss.ResampledRanksOnly),
+    ):
+        yield broken(
+            f"CR-SS of a median by rank, {what}", 1.5 + test_cr_ss.SLACK, "μ",
+            partial(test_cr_ss.rank_leak, *rank, 1.5, runs(600), copy),
         )  # fmt: skip
     ptr = test_cr_ss.PTRGDP(0.01, 2.0, 2.0, test_cr_ss.DELTA)
     claim, jump = ptr.cost.mu + test_cr_ss.SLACK, (1.0, math.exp(0.01))

@@ -5,17 +5,20 @@ that ignores δ is off by less than 0.001.
 """
 
 import math
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from audit.harness import mu_lower_bound
-from confidp import CRSS, Custom, Median
+from confidp import CRSS, Custom, Median, Quantile
 from confidp.central.methods.method import Request
 from confidp.central.methods.noise_aware import calibrated_reach, reach_mechanism, region_around
 from confidp.central.methods.noise_aware_smooth import SmoothPivots, release_with_bounds
 from confidp.central.methods.ptr_gdp import PTRGDP
+from confidp.central.methods.rank_resampling import RankResamplingPlan
 from confidp.privacy.noise import GaussianMechanism
 from confidp.randomness import Randomness
 
@@ -62,7 +65,11 @@ def half_the_noise_on_its_bound():
     return broken
 
 
-class LemmaMedian(Median(bounds=(0, 1)).__class__):
+class SetMedian(Quantile):
+    """A median whose resamples are sets in both calibrations: a `Quantile` is taken by rank."""
+
+
+class LemmaMedian(SetMedian):
     """A median that claims Lemma 6.1's bound, x_(h+k⋆+1) − x_(h−k⋆−1) + C/n³, as SS_β."""
 
     def smooth_sensitivity(self, records, beta):
@@ -110,13 +117,80 @@ def lemma_leak(calibration, runs, seed=None):
 
 @pytest.mark.parametrize("calibration", ["published", "noise-aware"])
 def test_cr_ss_with_exact_smooth_sensitivities_leaks_no_more_than_mu(calibration):
-    leak = cr_ss_leak(Median(bounds=(0, 1)), mu=3.0, runs=600, calibration=calibration)
+    leak = cr_ss_leak(SetMedian(0.5, (0, 1)), mu=3.0, runs=600, calibration=calibration)
     assert leak <= 3.0 + SLACK
 
 
 @pytest.mark.parametrize("calibration", ["published", "noise-aware"])
 def test_cr_ss_with_lemma_6_1_as_its_smooth_sensitivity_is_caught(calibration):
     assert lemma_leak(calibration, runs=600, seed=SEED) > 2.0 + SLACK
+
+
+class OwnRankOnly(RankResamplingPlan):
+    """Broken: takes what moves the quantile itself for what moves the resampled ones."""
+
+    def pivots(self, records, ranks):
+        own = np.full_like(ranks, self.statistic.ranks(len(records))[0])
+        bound = super().pivots(records, own).radius_bound
+        return replace(super().pivots(records, ranks), radius_bound=bound)
+
+
+class ResampledRanksOnly(RankResamplingPlan):
+    """Broken: forgets that the quantile itself moves, too."""
+
+    def pivots(self, records, ranks):
+        private = super().pivots(records, ranks)
+        at = Quantile(ranks[0, 0] / len(records), (0, 1)).for_shape(len(records), 1)
+        of_ranks = at.smooth_sensitivity(records, self.radius.beta)
+        return replace(private, radius_bound=self.rate * of_ranks)
+
+
+def rank_leak(
+    opens: int, rank: int, mu: float, runs: int, plan_class=RankResamplingPlan, seed=None
+) -> float:
+    """Attack a median by rank, the 200th of 400: x_(opens) moves from 0.5 to 1.
+
+    There is one pivot, of the given rank, and a lower bound: its Q is the pivot and what both
+    noises ask for, which is public.
+    """
+    source, n, median = Randomness.of(seed), 400, Median((0, 1)).for_shape(400, 1)
+    request = Request(n, mu, 0.9, 1, DELTA, "greater")
+    plan = CRSS(resample_size=n // 2).plan(median, request)
+    plan = plan_class(*(getattr(plan, field.name) for field in fields(plan)))
+    data = np.where(np.arange(n) < opens, 0.5, 1.0)[:, None]
+    other = np.where(np.arange(n) < opens - 1, 0.5, 1.0)[:, None]
+
+    def released(rows):
+        records = median.encode(rows)
+
+        def run():
+            ball = plan.release_at(records, np.array([[rank]]), source)
+            scales = ball.public["center_noise"], ball.public["radius_noise"]
+            pivot = ball.center[0] - ball.box[0][0] - norm.isf(0.1) * math.hypot(*scales)
+            values = np.array([(ball.center[0] - 0.5) / scales[0], pivot / scales[1]])
+            far = np.sign(values) * np.log(np.maximum(np.abs(values) / 30, 1))
+            return np.array([*np.log(scales), *(np.clip(values, -30, 30) + far)])
+
+        return run
+
+    return mu_lower_bound(released(data), released(other), runs)
+
+
+# The rank that moves is a pivot's, the quantile's own, or far from the quantile.
+MOVES = {"a pivot's": (201, 201), "the quantile's own": (200, 201), "far off": (260, 260)}
+
+
+@pytest.mark.parametrize(("opens", "rank"), MOVES.values(), ids=MOVES)
+def test_a_median_by_rank_leaks_no_more_than_mu(opens, rank):
+    assert 0.5 < rank_leak(opens, rank, mu=3.0, runs=1000) <= 3.0 + SLACK
+
+
+def test_a_median_by_rank_with_its_own_sensitivity_only_is_caught():
+    assert rank_leak(260, 260, 1.5, 600, OwnRankOnly, SEED) > 1.5 + SLACK
+
+
+def test_a_median_by_rank_without_its_own_sensitivity_is_caught():
+    assert rank_leak(200, 300, 1.5, 600, ResampledRanksOnly, SEED) > 1.5 + SLACK
 
 
 def bounds_first_leak(release, jump: float, runs: int, seed=None) -> float:

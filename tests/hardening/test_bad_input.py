@@ -42,7 +42,7 @@ SAMPLED = {
 # Public names with arguments that aren't doors, and why.
 HOOKS = {
     # Called by the library, in its loops, with what it has checked: of a statistic, a method,
-    "encode", "for_shape", "resampled", "resampled_smooth", "rounding", "scale", "sensitivity",
+    "encode", "for_shape", "in_order", "resampled", "resampled_smooth", "rounding", "scale", "sensitivity",
     "pivot_sensitivity", "smooth_sensitivity", "value", "exact", "ranks", "gradients", "hessians",
     "plan",
     # a mechanism, a prior and a family.

@@ -388,6 +388,61 @@ def largest_weighted_gap(left: Floats, right: Floats, weights: Floats, least: fl
     return best
 
 
+@_compiled("Tuple((boolean, int64))(float64, int64, boolean, int64, float64, int64)")
+def next_width(
+    found: float, width: int, whole: bool, cells: int, beta: float, n: int
+) -> tuple[bool, int]:
+    """Return whether a search among `width` ranks has all that matters, and how many to take next.
+
+    Further away weights are under e^(−β·width), which can't beat what was found; or it was `whole`.
+    """
+    enough = n + 1
+    if found > 0:
+        enough = int(min(1.05 * np.log(cells / found) / beta, enough)) + 1
+    if np.exp(-beta * width) * cells <= found or whole:
+        return True, max(enough, 16)
+    return False, max(min(2 * width, enough), width + 1)
+
+
+@_compiled("float64(int64[::1], int64[:,:], int64[::1], float64)")
+def largest_smooth(order: Integers, ranks: Integers, own: Integers, beta: float) -> float:
+    """Return the largest ‖(max{SS^(r_j), SS^(own_j)})_j‖₂ over rows r of `ranks`, in steps.
+
+    SS^(r) is the smallest β-smooth bound on how far the r-th smallest moves. `order` is the sorted
+    data with the lowest and the highest value they can have put at 0 and n + 1.
+    """
+    n, cells, most = len(order) - 2, order[-1] - order[0], 0.0
+    rising = order.astype(np.float64)
+    falling = rising[::-1].copy()
+    widths, weights = np.full(len(own), 64), gap_weights(0, beta)
+    of_own = np.zeros(len(own))
+    for b in range(-1, len(ranks)):  # first its own ranks'
+        squares = 0.0
+        for j in range(len(own)):
+            r = own[j] if b < 0 else ranks[b, j]
+            # All that is under this can't matter.
+            least = of_own[j]
+            if b >= 0 and j == len(own) - 1:
+                least = max(least, np.sqrt(max(most - squares, 0.0)))
+            while True:
+                width = widths[j]
+                down, up = min(width, r), min(width, n + 1 - r)
+                if len(weights) < down + up + 1:
+                    weights = gap_weights(down + up + 1, beta)
+                left, right = falling[n + 1 - r :][: down + 1], rising[r:][: up + 1]
+                found = largest_weighted_gap(left, right, weights, least)
+                done, widths[j] = next_width(
+                    found, width, down < width and up < width, cells, beta, n
+                )
+                if done:
+                    break
+            squares += found**2
+            if b < 0:
+                of_own[j] = found
+        most = max(most, squares)
+    return float(np.sqrt(most))
+
+
 @_compiled("Tuple((uint32[::1], int64[::1]))(int64[::1], int64)")
 def by_value(values: Integers, most: int) -> tuple[Draws, Integers]:
     """Return what sorts values from 0 to `most`, ties in their order, and the sorted values.
@@ -553,14 +608,12 @@ def set_quantiles(
             if len(weights) < down + up + 1:
                 weights = gap_weights(down + up + 1, beta)
             found = largest_weighted_gap(left, right, weights, least)
-            enough = max(n, m) + 1
-            if found > 0:
-                enough = int(min(1.05 * np.log(cells / found) / beta, enough)) + 1
-            if np.exp(-beta * width) * cells <= found or (down < width and up < width):
-                width = max(enough, 16)
+            done, width = next_width(
+                found, width, down < width and up < width, cells, beta, max(n, m)
+            )
+            if done:
                 squares += found**2 if found > least else 0.0
                 break
-            width = max(min(2 * width, enough), width + 1)
     return squares, float(width)
 
 

@@ -18,8 +18,10 @@ from confidp.central.methods.method import Released, Request, unsuitable
 from confidp.central.methods.noise_aware import check_alternative, half_samples, pivot_rate
 from confidp.central.methods.noise_aware_smooth import NoiseAwareSmoothPlan
 from confidp.central.methods.ptr_gdp import PTRGDP, beta_for, half_delta
+from confidp.central.methods.rank_resampling import RankResamplingPlan
 from confidp.central.pivots import Point, Units, quantile_distance
 from confidp.central.resampling import Indices, Resampling, Sampling, check_settings
+from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import (
     Records,
     SmoothFriendly,
@@ -31,7 +33,8 @@ from confidp.privacy.guarantees import GDP, sqrt_down
 from confidp.randomness import Randomness
 
 _INFLATION = 0.5  # t of the noise-aware calibration: a median's interval changes little around it
-_SHARES = {"noise-aware": (1.0, 1.0, 2.0, 2.0), "published": (1.0, 1.0, 1.0, 1.0)}
+_EQUAL = (1.0, 1.0, 1.0, 1.0)
+_SHARES = {"noise-aware": (1.0, 1.0, 2.0, 2.0), "published": _EQUAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,11 @@ class CRSS:
             beta = real("beta", self.beta, "in (0, 100]", lambda x: 0 < x <= 100)
             object.__setattr__(self, "beta", beta)
         choice("calibration", self.calibration, _SHARES)
-        shares = _SHARES[self.calibration] if self.shares is None else self.shares
-        if not isinstance(shares, tuple | list) or len(shares) != 4:
-            raise InvalidType("shares must be four numbers above 0")
-        checked_shares = tuple(real("shares", s, "above 0", lambda x: x > 0) for s in shares)
-        object.__setattr__(self, "shares", checked_shares)
+        if self.shares is not None:
+            if not isinstance(self.shares, tuple | list) or len(self.shares) != 4:
+                raise InvalidType("shares must be four numbers above 0")
+            shares = tuple(real("shares", s, "above 0", lambda x: x > 0) for s in self.shares)
+            object.__setattr__(self, "shares", shares)
 
     @property
     def uses_delta(self) -> bool:
@@ -110,20 +113,26 @@ class CRSS:
         """Whether it can make one-sided intervals, in one dimension."""
         return self.calibration == "noise-aware"
 
-    def plan(self, statistic: Statistic, request: Request) -> CRSSPlan | NoiseAwareSmoothPlan:
+    def plan(
+        self, statistic: Statistic, request: Request
+    ) -> CRSSPlan | NoiseAwareSmoothPlan | RankResamplingPlan:
         """Choose m, κ⋆, β and the parts of the budget."""
         if not isinstance(statistic, SmoothFriendly):
             raise unsuitable("CR-SS", "a smooth sensitivity", statistic)
         n, dimension = request.n, len(statistic.origin)
         check_alternative(request.alternative, dimension)
         aware = self.calibration == "noise-aware"
-        size = self.resample_size or (half_samples(statistic, n) if aware else None)
+        # A subclass may have sensitivities of its own.
+        by_rank = statistic if aware and type(statistic) is Quantile else None
+        size = self.resample_size
+        if size is None and aware:
+            size = max(n // 4, 1) if by_rank else half_samples(statistic, n)
         resampling = Resampling.choose(
             n, request.n_resamples, Sampling(self.sampling), size, self.failure_probability
         )
-        kappa = resampling.multiplicity
+        kappa = 1 if by_rank else resampling.multiplicity
         delta = half_delta("CR-SS", request.mu, request.delta, dimension)
-        shares = self.shares or _SHARES[self.calibration]
+        shares = self.shares or (_EQUAL if by_rank else _SHARES[self.calibration])
         total = sum(map(Fraction, shares))
         mus = [sqrt_down(Fraction(request.mu) ** 2 * Fraction(s) / total) for s in shares]
         units = Units.below(statistic.rounding(n))
@@ -131,15 +140,20 @@ class CRSS:
             betas = (min(1.0, beta_for(_INFLATION, mu, delta)) for mu in (mus[0], mus[2]))
             of_center, of_radius = (self.beta or beta for beta in betas)
             each = self.beta or of_radius / kappa
+            center = PTRGDP(of_center, mus[0], mus[1], delta, dimension)
+            radius = PTRGDP(kappa * each, mus[2], mus[3], delta)
+            rate = pivot_rate(statistic, resampling)
+            if by_rank:
+                return RankResamplingPlan(by_rank, request, resampling, center, radius, rate)
             return NoiseAwareSmoothPlan(
                 statistic=statistic,
                 request=request,
                 resampling=resampling,
                 units=units,
-                center=PTRGDP(of_center, mus[0], mus[1], delta, dimension),
-                radius=PTRGDP(kappa * each, mus[2], mus[3], delta),
+                center=center,
+                radius=radius,
                 beta=each,
-                rate=pivot_rate(statistic, resampling),
+                rate=rate,
             )
         beta = self.beta or _published_beta(request, resampling)
         return CRSSPlan(

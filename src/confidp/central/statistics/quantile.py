@@ -128,8 +128,11 @@ class Quantile:
 
     def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
         """Return S_β exactly, but for a relative 1e-14 of float rounding."""
-        each = [self._one_smooth(records, h, beta) for h in self.ranks(len(records))]
-        return math.hypot(*each)
+        from confidp.central import kernels
+
+        own = np.array(self.ranks(len(records)))
+        found = kernels.largest_smooth(self.in_order(records), own[None, :], own, beta)
+        return found * float(self.grid.step)
 
     def resampled_smooth(
         self, records: NDArray[np.int64], sets: IndexSets, beta: float
@@ -138,22 +141,6 @@ class Quantile:
         ranks, step = self.ranks(sets.size), float(self.grid.step)
         values, smooth, kappa = resampled_ranks(records, ranks, self.grid.cells, sets, beta)
         return Resampled(values.astype(np.float64) * step, kappa, smooth * step)
-
-    def _one_smooth(self, records: NDArray[np.int64], h: int, beta: float) -> float:
-        """As e^{−β(j−i−1)}(x_(j) − x_(i)) over i ≤ h ≤ j, i < j, in a window around h that grows.
-
-        Until nothing outside it can matter: there the weight is under e^{−β·width}.
-        """
-        n = len(records)
-        width = min(1024, n + 1)
-        while True:
-            low, high = max(h - width, 0), min(h + width, n + 1)
-            found = _largest_weighted_gap(self._order(records, low, high), h - low, beta)
-            outside = math.exp(-beta * width) * self.grid.cells
-            if outside <= found or (low == 0 and high == n + 1):
-                return found * float(self.grid.step)
-            enough = 1.05 * math.log(self.grid.cells / found) / beta if found > 0 else n + 1
-            width = math.ceil(min(max(enough, width + 1), n + 1))
 
     def scale(self, n: int) -> float:
         """Return √n."""
@@ -168,14 +155,12 @@ class Quantile:
             "resolution": self.resolution,
         }
 
-    def _order(self, records: NDArray[np.int64], low: int, high: int) -> NDArray[np.int64]:
-        """Return x_(low), …, x_(high), with x_(0) and x_(N+1) the bounds' grid points."""
-        n = len(records)
-        first, last = max(low, 1), min(high, n)
-        inner = np.sort(np.partition(records, [first - 1, last - 1])[first - 1 : last])
-        before = [0] if low == 0 else []
-        after = [self.grid.cells] if high == n + 1 else []
-        return np.concatenate([before, inner, after]).astype(np.int64)
+    def in_order(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return x_(0), …, x_(N+1) in steps, with x_(0) and x_(N+1) the bounds. **Private**."""
+        from confidp.central import kernels
+
+        _, ordered = kernels.by_value(records, self.grid.cells)
+        return np.concatenate([[0], ordered, [self.grid.cells]])
 
 
 def resampled_ranks(
@@ -211,11 +196,3 @@ def resampled_ranks(
 def Median(bounds: Any, resolution: float | None = None) -> Quantile:  # noqa: N802
     """Return the median: ``Quantile(0.5, bounds, resolution)``."""
     return Quantile(0.5, bounds, resolution)
-
-
-def _largest_weighted_gap(ordered: NDArray[np.int64], at: int, beta: float) -> float:
-    """Return max e^{−β(j−i−1)}(x_j − x_i) over i ≤ at ≤ j, i < j."""
-    from confidp.central import kernels
-
-    left, right = ordered[at::-1].astype(np.float64), ordered[at:].astype(np.float64)
-    return kernels.largest_weighted_gap(left, right, kernels.gap_weights(len(ordered), beta), 0.0)
