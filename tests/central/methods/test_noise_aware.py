@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2, kstest, norm
 
@@ -62,7 +62,10 @@ def exactly_covered(size: float, q: float, center_noise: float) -> mpmath.mpf:
 
 
 @pytest.mark.parametrize("center_noise", [0.0011, 0.1, 1.0, 3.0, 900.0])
-@pytest.mark.parametrize(("size", "q"), [(0.0, 1.0), (2.0, 1.0), (1.5, 1.5), (5.0, 0.0), (40, 43)])
+@pytest.mark.parametrize(
+    ("size", "q"),
+    [(0.0, 1.0), (2.0, 1.0), (1.5, 1.5), (5.0, 0.0), (40, 43), (3.5, 3.0), (5.0, 3.0), (5.1, 3.0)],
+)
 def test_the_covered_probability_is_right_to_1e_13(size, q, center_noise):
     expected = exactly_covered(size, q, center_noise)
     found = float(covered(np.array([float(size)]), float(q), center_noise)[0])
@@ -75,6 +78,7 @@ def test_the_covered_probability_is_right_to_1e_13(size, q, center_noise):
     st.floats(0.01, 100),
     st.sampled_from([0.5, 0.9, 0.95]),
 )
+@example([2.2250738585e-313], [1.0], 1.0, 0.5)  # whose squares underflow
 @settings(deadline=None)
 def test_the_radius_moves_by_no_more_than_its_pivots(size, moves, center_noise, level):
     size = np.array(size)

@@ -37,6 +37,7 @@ _CAP = 2.0**30  # the radius is clipped to so many of its noise scales: never in
 _RAMP = 1e-7  # added to the probability for each noise scale of radius: a least slope
 _CDF_ERROR = 1e-13  # of `covered`, in floats
 _ERROR = _CDF_ERROR / _RAMP + 2.0**-19  # of the radius, in noise scales
+_SURE = 8.0  # deviations that a normal stays under but for 1e-15
 _LEAST_RATIO = 1e-3  # of the two noise scales, within which Owen's T is that exact
 _DRAWS = 256  # of both noises for each resample, in d > 1
 
@@ -329,7 +330,8 @@ def covered(size: NDArray[np.float64], q: float, center_noise: float) -> NDArray
     """Return P(|w + s_c Z| ≤ q + Z₁) for each |w| in `size`, s_r being 1.
 
     The event is w + s_c Z − Z₁ ≤ q and −w − s_c Z − Z₁ ≤ q: a bivariate normal's probability, with
-    deviations s = √(s_c² + 1) and correlation (1 − s_c²)/s², by Owen's T.
+    deviations s = √(s_c² + 1) and correlation (1 − s_c²)/s², by Owen's T. Where the second is sure
+    but for 1e-15, it is the first's.
 
     Examples
     --------
@@ -340,12 +342,16 @@ def covered(size: NDArray[np.float64], q: float, center_noise: float) -> NDArray
     rho = (1 - center_noise) * (1 + center_noise) / square
     root = 2 * center_noise / square  # √(1 − ρ²)
     h, k = ((q + sign * size) / math.sqrt(square) for sign in (-1, 1))
-    h, k = (np.where(x == 0, 1e-300, x) for x in (h, k))  # Owen's T takes the limit from there
-    with np.errstate(over="ignore"):
-        first = owens_t(h, (k / h - rho) / root)
-        second = owens_t(k, (h / k - rho) / root)
-    opposite = np.where(h * k < 0, 0.5, 0.0)
-    joint: NDArray[np.float64] = (ndtr(h) + ndtr(k)) / 2 - first - second - opposite
+    joint: NDArray[np.float64] = ndtr(h)
+    unsure = k < _SURE
+    if unsure.any():
+        # Owen's T takes the limit from there.
+        h, k = (np.where(x == 0, 1e-300, x) for x in (h[unsure], k[unsure]))
+        with np.errstate(over="ignore"):
+            first = owens_t(h, (k / h - rho) / root)
+            second = owens_t(k, (h / k - rho) / root)
+        opposite = np.where((h < 0) != (k < 0), 0.5, 0.0)  # h·k may underflow
+        joint[unsure] = (ndtr(h) + ndtr(k)) / 2 - first - second - opposite
     return joint
 
 
