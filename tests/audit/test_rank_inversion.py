@@ -81,7 +81,7 @@ def quieter(times):
     return change
 
 
-@pytest.mark.parametrize("q", [0.5, 0.95])  # without scouts, and with them
+@pytest.mark.parametrize("q", [0.5, 0.95])
 def test_every_answer_together_leaks_no_more_than_mu_and_a_good_part_of_it(q):
     assert MU / 8 < leak(q=q) <= MU  # 1.0 ± 0.13
 

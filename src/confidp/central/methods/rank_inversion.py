@@ -45,13 +45,13 @@ class RankInversion:
 
     Notes
     -----
-    **How it asks.** First coarsely, by bisection; then at finer and finer scales, each time where
-    the answers so far promise the largest rise of the end (``rank_search.py``), by
-    whichever of three models of the counts has foretold them best (``rank_sketch.py``). For q under
-    1/4 or over 3/4 scouts look for the bulk of the data before, at 4% of the budget or less; the
+    **How it asks.** First scouts look for the bulk of the data, at 4% of the budget or less; the
     rest of the search goes by a scale on which points far from the bulk are closer to each other.
-    So bounds that are far too wide cost little (``benchmarks/choices.csv``), if there are many more
-    records beyond the quantile than the noise of a count: n·min(q, 1 − q)·μ over 15 or so.
+    Then it asks coarsely, by bisection, and at finer and finer scales, each time where the answers
+    so far promise the largest rise of the end (``rank_search.py``), by whichever of three models of
+    the counts has foretold them best (``rank_sketch.py``). So bounds that are far too wide cost
+    little (``benchmarks/choices.csv``), if there are many more records beyond the quantile than the
+    noise of a count: n·min(q, 1 − q)·μ over 15 or so.
 
     **Privacy.** All ends ask for a count each, together: `NoisyCounts` proves a round μ_k-GDP, at
     less noise than counts one by one. What is asked next depends on earlier answers, but Σ μ_k²
