@@ -52,19 +52,20 @@ class CRSS:
     ----------
     sampling, resample_size, failure_probability
         As for `CRGS`.
-        m is n/2 by default for ``"noise-aware"``.
+        m is n/2 by default for ``"noise-aware"``, and n/4 for its quantiles.
     beta
         The smoothness parameter, for the center and, times κ, for the radius. By default as
         published equation 6's β = (μ/2κ⋆)·min{1, 1/(4√ln(B/(δρ)))}; noise-aware, for each of the
         two the β that makes its bound e^½ of the smooth sensitivity on average, 1 at most.
     shares
         How μ² is divided among the center's bound, the center's value, the radius's bound and its
-        value: four numbers above 0. Equal by default as published, and 1 : 1 : 2 : 2 noise-aware.
-        δ is halved.
+        value: four numbers above 0. By default 1 : 1 : 2 : 2 noise-aware, but equal for quantiles,
+        and as published. δ is halved.
     calibration
         ``"published"``: Algorithm 4. ``"noise-aware"``: the same four releases at the same price in
         another order, with a radius that counts both noises (`NoiseAwareSmoothPlan`); in one
-        dimension also one-sided.
+        dimension also one-sided. A quantile's resamples are then drawn as ranks, which takes a
+        third of the noise or less (`RankResamplingPlan`).
 
     Notes
     -----
