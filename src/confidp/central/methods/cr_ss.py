@@ -235,10 +235,8 @@ class CRSSPlan(PublishedPlan):
     def pivot(self, records: Records, sets: Iterable[Indices]) -> SmoothPivot:
         """Return what is released, before any noise: **private**."""
         statistic, beta, points = self.statistic, self.beta, self.units.points
-        full = statistic.value(records)
-        resampled = resample_smooth(statistic, records, sets, full, beta)
-        estimate = points(full)
-        own = statistic.smooth_sensitivity(records, beta)
+        resampled = resample_smooth(statistic, records, sets, beta)
+        estimate, own = points(resampled.value), resampled.sensitivity
         # Constants: what computing and rounding can add to a move, of the value and of Q.
         dimension = self.center.dimension
         error_n = statistic.rounding(self.resampling.n) + self.units.error(dimension)
@@ -250,7 +248,7 @@ class CRSSPlan(PublishedPlan):
                 points(resampled.values), estimate, self.request.confidence_level
             ),
             center_bound=own + 2 * float(error_n),
-            radius_bound=resampled.smooth_sensitivity * telescoped + own
+            radius_bound=resampled.largest_sensitivity * telescoped + own
             + 2 * float(error_n + error_m + self.units.step),
         )  # fmt: skip
 

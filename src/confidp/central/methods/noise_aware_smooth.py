@@ -168,9 +168,8 @@ class NoiseAwareSmoothPlan:
     def pivots(self, records: Records, sets: Iterable[Indices]) -> tuple[SmoothPivots, int]:
         """Return what is released, before any noise (**private**), and the multiplicity."""
         statistic, beta, points = self.statistic, self.beta, self.units.points
-        full = statistic.value(records)
-        estimate = points(full)
-        resampled = resample_smooth(statistic, records, sets, full, beta)
+        resampled = resample_smooth(statistic, records, sets, beta)
+        estimate = points(resampled.value)
         kappa = resampled.multiplicity
         moved = points(resampled.values) - estimate
         # Constants: what computing and rounding can add to a move.
@@ -179,9 +178,7 @@ class NoiseAwareSmoothPlan:
         error_m = statistic.rounding(self.resampling.size) + self.units.error(dimension)
         telescoped = math.expm1(kappa * beta) / math.expm1(beta)
         own = statistic.smooth_sensitivity(records, self.center.beta)
-        moves = resampled.smooth_sensitivity * telescoped + statistic.smooth_sensitivity(
-            records, beta
-        )
+        moves = resampled.largest_sensitivity * telescoped + resampled.sensitivity
         return SmoothPivots(
             estimate=self.units.fractions(estimate),
             pivots=moved.astype(np.float64) * (float(self.units.step) * self.rate),

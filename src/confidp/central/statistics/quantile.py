@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from confidp.central.grid import Grid, check_bounds, is_list
 from confidp.central.resampling import IndexSets
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
-from confidp.central.statistics.statistic import Resampled
+from confidp.central.statistics.statistic import ResampledSmooth
 from confidp.errors import InvalidArgument, real
 
 
@@ -136,11 +136,23 @@ class Quantile:
 
     def resampled_smooth(
         self, records: NDArray[np.int64], sets: IndexSets, beta: float
-    ) -> Resampled:
-        """Return the quantiles of resamples, and their largest S_β."""
-        ranks, step = self.ranks(sets.size), float(self.grid.step)
-        values, smooth, kappa = resampled_ranks(records, ranks, self.grid.cells, sets, beta)
-        return Resampled(values.astype(np.float64) * step, kappa, smooth * step)
+    ) -> ResampledSmooth:
+        """Return quantiles and S_β of the data, which are sorted once, and of resamples."""
+        from confidp.central import kernels
+
+        cells, step, own = self.grid.cells, float(self.grid.step), np.array(self.ranks(sets.n))
+        by, ordered = kernels.by_value(records, cells)
+        values, largest, kappa = ranks_of_sets(
+            by, ordered, self.ranks(sets.size), cells, sets, beta
+        )
+        order = _with_bounds(ordered, cells)
+        return ResampledSmooth(
+            value=order[own] * step,
+            sensitivity=kernels.largest_smooth(order, own[None, :], own, beta) * step,
+            values=values.astype(np.float64) * step,
+            largest_sensitivity=largest * step,
+            multiplicity=kappa,
+        )
 
     def scale(self, n: int) -> float:
         """Return √n."""
@@ -159,8 +171,11 @@ class Quantile:
         """Return x_(0), …, x_(N+1) in steps, with x_(0) and x_(N+1) the bounds. **Private**."""
         from confidp.central import kernels
 
-        _, ordered = kernels.by_value(records, self.grid.cells)
-        return np.concatenate([[0], ordered, [self.grid.cells]])
+        return _with_bounds(kernels.by_value(records, self.grid.cells)[1], self.grid.cells)
+
+
+def _with_bounds(ordered: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+    return np.concatenate([[0], ordered, [cells]])
 
 
 def resampled_ranks(
@@ -168,25 +183,40 @@ def resampled_ranks(
     ranks: Sequence[int],
     cells: int,
     sets: IndexSets,
-    beta: float = 0.0,
-) -> tuple[NDArray[np.int64], float, int]:
-    """Return resamples' values at rising ranks, largest S_β in steps, and the multiplicity.
+) -> NDArray[np.int64]:
+    """Return resamples' values at rising ranks. **Private**.
 
-    **Private** but the last. Records are whole numbers from 0 to `cells`. They are sorted once; of
-    a resample, what matters is sorted by its place in that order. β = 0 leaves S_β out.
+    Records are whole numbers from 0 to `cells`.
 
     Examples
     --------
     >>> from confidp.central.resampling import Sampling
     >>> sets = IndexSets(3, 2, 4, Sampling.WITHOUT_REPLACEMENT, seed=2)
-    >>> resampled_ranks(np.array([5, 9, 7]), [1, 2], 10, sets)[0].tolist()
+    >>> resampled_ranks(np.array([5, 9, 7]), [1, 2], 10, sets).tolist()
     [[7, 9], [5, 7], [7, 9], [5, 7]]
     """
     from confidp.central import kernels
 
+    return ranks_of_sets(*kernels.by_value(records, cells), ranks, cells, sets)[0]
+
+
+def ranks_of_sets(
+    by: NDArray[np.uint32],
+    ordered: NDArray[np.int64],
+    ranks: Sequence[int],
+    cells: int,
+    sets: IndexSets,
+    beta: float = 0.0,
+) -> tuple[NDArray[np.int64], float, int]:
+    """Return resamples' values at rising ranks, largest S_β in steps, and the multiplicity.
+
+    **Private** but the last. Data are given as what sorts them and as sorted: of a resample, what
+    matters is sorted by its place in that order. β = 0 leaves S_β out.
+    """
+    from confidp.central import kernels
+
     arguments = (
-        *kernels.by_value(records, cells), cells, np.array(ranks),
-        sets.seed, sets.n_resamples, sets.size, beta,
+        by, ordered, cells, np.array(ranks), sets.seed, sets.n_resamples, sets.size, beta
     )  # fmt: skip
     if sets.replace:
         return kernels.multiset_quantiles(*arguments)

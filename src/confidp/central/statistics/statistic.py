@@ -135,13 +135,31 @@ class Resampled:
         Of shape (B, d), each as `value` would return it.
     multiplicity
         The largest κ(S) drawn.
-    smooth_sensitivity
-        The largest SS_β(D[S]), where it was asked for.
     """
 
     values: NDArray[np.float64]
     multiplicity: int
-    smooth_sensitivity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResampledSmooth:
+    """A statistic on the data and on B resamples, with SS_β. The multiplicity alone isn't private.
+
+    Attributes
+    ----------
+    value, sensitivity
+        θ(D) − origin and SS_β(D).
+    values, largest_sensitivity
+        θ(D[S]) − origin, of shape (B, d), and the largest SS_β(D[S]).
+    multiplicity
+        The largest κ(S) drawn.
+    """
+
+    value: NDArray[np.float64]
+    sensitivity: float
+    values: NDArray[np.float64]
+    largest_sensitivity: float
+    multiplicity: int
 
 
 @runtime_checkable
@@ -159,10 +177,12 @@ class Batched(Protocol):
 
 @runtime_checkable
 class SmoothBatched(Protocol):
-    """The same with the largest smooth sensitivity."""
+    """The same with smooth sensitivities, and on the data."""
 
-    def resampled_smooth(self, records: Records, sets: IndexSets, beta: float, /) -> Resampled:
-        """Return the values on `sets` and the largest SS_β(D[S])."""
+    def resampled_smooth(
+        self, records: Records, sets: IndexSets, beta: float, /
+    ) -> ResampledSmooth:
+        """Return values and smooth sensitivities on `records` and on `sets`."""
 
 
 def resample(
@@ -200,21 +220,21 @@ def resample_smooth(
     statistic: SmoothFriendly,
     records: Records,
     sets: Iterable[Indices],
-    near: NDArray[np.float64],
     beta: float,
-) -> Resampled:
-    """Return the same with the largest smooth sensitivity of a resample. **Private**."""
+) -> ResampledSmooth:
+    """Return θ and SS_β on the data and on resamples. **Private**."""
     if isinstance(sets, IndexSets) and isinstance(statistic, SmoothBatched):
         quick = statistic.resampled_smooth(records, sets, beta)
         sets.check(quick.multiplicity)
         return quick
-    values, kappa, largest = [], 1, 0.0
+    full, values, kappa, largest = statistic.value(records), [], 1, 0.0
     for indices in sets:
         sample = records[indices]
-        values.append(statistic.value(sample, near=near))
+        values.append(statistic.value(sample, near=full))
         largest = max(largest, statistic.smooth_sensitivity(sample, beta))
         kappa = max(kappa, multiplicity_in(indices, sets))
-    return Resampled(np.array(values), kappa, largest)
+    own = statistic.smooth_sensitivity(records, beta)
+    return ResampledSmooth(full, own, np.array(values), largest, kappa)
 
 
 def multiplicity_in(indices: Indices, sets: Iterable[Indices]) -> int:

@@ -28,7 +28,7 @@ contradict one another.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -43,7 +43,7 @@ from confidp.central.statistics.mean import (
     resampled_sums,
 )
 from confidp.central.statistics.quantile import resampled_ranks
-from confidp.central.statistics.statistic import Resampled
+from confidp.central.statistics.statistic import Resampled, ResampledSmooth
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
     PairStatistic,
@@ -176,16 +176,17 @@ class ProductKernel(PairStatistic):
 
     def resampled_smooth(
         self, records: NDArray[np.int64], sets: IndexSets, beta: float
-    ) -> Resampled:
-        """Return the values on resamples, and their largest SS_β."""
+    ) -> ResampledSmooth:
+        """Return values and SS_β on the data and on resamples."""
         quick = self.resampled(records, sets, np.zeros(1))
         totals, _ = resampled_sums(records, sets)
-        extremes, _, _ = resampled_ranks(records[:, 0], [1, sets.size], self.grids[0].cells, sets)
+        extremes = resampled_ranks(records[:, 0], [1, sets.size], self.grids[0].cells, sets)
         largest = max(
             self._smooth_from(sets.size, total, (low, high), beta)
             for (total,), (low, high) in zip(totals.tolist(), extremes.tolist(), strict=True)
         )
-        return replace(quick, smooth_sensitivity=largest)
+        own = self.smooth_sensitivity(records, beta)
+        return ResampledSmooth(self.value(records), own, quick.values, largest, quick.multiplicity)
 
     def _smooth_from(self, n: int, k_sum: int, k_extremes: tuple[int, int], beta: float) -> float:
         grid = self.grids[0]
