@@ -344,8 +344,14 @@ def gap_weights(size: int, beta: float) -> Floats:
     return weights
 
 
-@_compiled("float64(float64[::1], float64[::1], float64[::1], float64)", fastmath={"nnan", "nsz"})
-def largest_weighted_gap(left: Floats, right: Floats, weights: Floats, least: float) -> float:
+@_compiled(
+    "float64(float64[::1], float64[::1], float64[::1], float64)",
+    "float64(int64[:], int64[::1], float64[::1], float64)",
+    fastmath={"nnan", "nsz"},
+)
+def largest_weighted_gap(
+    left: Floats | Integers, right: Floats | Integers, weights: Floats, least: float
+) -> float:
     """Return max (right[j] − left[i])·weights[i + j], for falling `left` and rising `right`.
 
     Or `least` if that is more, which spares the search most of its work.
@@ -412,8 +418,7 @@ def largest_smooth(order: Integers, ranks: Integers, own: Integers, beta: float)
     data with the lowest and the highest value they can have put at 0 and n + 1.
     """
     n, cells, most = len(order) - 2, order[-1] - order[0], 0.0
-    rising = order.astype(np.float64)
-    falling = rising[::-1].copy()
+    falling = order[::-1]
     widths, weights = np.full(len(own), 64), gap_weights(0, beta)
     of_own = np.zeros(len(own))
     for b in range(-1, len(ranks)):  # first its own ranks'
@@ -429,7 +434,7 @@ def largest_smooth(order: Integers, ranks: Integers, own: Integers, beta: float)
                 down, up = min(width, r), min(width, n + 1 - r)
                 if len(weights) < down + up + 1:
                     weights = gap_weights(down + up + 1, beta)
-                left, right = falling[n + 1 - r :][: down + 1], rising[r:][: up + 1]
+                left, right = falling[n + 1 - r :][: down + 1], order[r:][: up + 1]
                 found = largest_weighted_gap(left, right, weights, least)
                 done, widths[j] = next_width(
                     found, width, down < width and up < width, cells, beta, n
