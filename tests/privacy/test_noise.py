@@ -189,3 +189,15 @@ def test_huge_and_tiny_scales_do_not_overflow():
     for sensitivity in (Fraction(10) ** 300, Fraction(1, 10**300)):
         mechanism = GaussianMechanism(sensitivity, 1e-9)
         assert mechanism.release([Fraction(0)], OS)
+
+
+@pytest.mark.parametrize("sensitivity", [1, Fraction(1, 3), 10**20])  # the last on a coarse lattice
+def test_steps_of_whole_numbers_are_those_of_fractions(sensitivity):
+    mechanism = GaussianMechanism(Fraction(sensitivity), 0.7, 3)
+    values = [5, -(10**18) - 1, 0]
+    steps = mechanism.release_steps(values, Randomness.of(3))
+    assert steps == mechanism.release_steps([Fraction(x) for x in values], Randomness.of(3))
+    released = mechanism.release([Fraction(x) for x in values], Randomness.of(3))
+    assert released == tuple(step * mechanism.unit for step in steps)
+    noise = [float(x - value) / mechanism.scale for x, value in zip(released, values, strict=True)]
+    assert 0 < max(map(abs, noise)) < 6

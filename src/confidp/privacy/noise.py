@@ -111,12 +111,23 @@ class GaussianMechanism:
 
     def release(self, value: Sequence[Fraction], randomness: Randomness) -> tuple[Fraction, ...]:
         """Return `value` plus noise. This spends `cost`: charge it first."""
+        unit = self.unit
+        return tuple(steps * unit for steps in self.release_steps(value, randomness))
+
+    def release_steps(
+        self, value: Sequence[Fraction | int], randomness: Randomness
+    ) -> tuple[int, ...]:
+        """Return the same as whole numbers of the lattice's `unit`. This spends `cost`, too."""
         if len(value) != self.dimension:
             raise ValueError("value must have as many entries as the mechanism has dimensions")
-        unit = self.unit
+        unit, exponent = self.unit, self.exponent
         noise = _noise(self.lattice_scale, self.dimension, randomness)
         # Python integers: a value can lie further than 2^63 units from 0.
-        return tuple((round(x / unit) + z) * unit for x, z in zip(value, noise, strict=True))
+        nearest = [
+            x << -exponent if isinstance(x, int) and exponent <= 0 else round(x / unit)
+            for x in value
+        ]
+        return tuple(x + z for x, z in zip(nearest, noise, strict=True))
 
 
 def secret_indices(n: int, m: int, replace: bool, randomness: Randomness) -> NDArray[np.int64]:

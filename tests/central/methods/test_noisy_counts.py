@@ -23,11 +23,11 @@ class Told:
     def __init__(self, monkeypatch):
         self.values = []
 
-        def release(mechanism, value, randomness):
+        def release_steps(mechanism, value, randomness):
             self.values.append(list(value))
-            return tuple(value)
+            return tuple(int(x / mechanism.unit) for x in value)
 
-        monkeypatch.setattr(noisy_counts.GaussianMechanism, "release", release)
+        monkeypatch.setattr(noisy_counts.GaussianMechanism, "release_steps", release_steps)
 
 
 @given(

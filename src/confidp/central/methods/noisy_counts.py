@@ -75,12 +75,11 @@ class NoisyCounts:
     def release(self, counts: Sequence[int], randomness: Randomness) -> tuple[Fraction, ...]:
         """Return counts at **rising** points, noisy. This spends `cost`: charge it first."""
         rows, _ = _released(self.together)
-        h = [Fraction(sum(w * c for w, c in zip(row, counts, strict=True))) for row in rows]
-        noisy = self.mechanism.release(h, randomness)
+        h = [sum(w * c for w, c in zip(row, counts, strict=True)) for row in rows]
+        noisy = self.mechanism.release_steps(h, randomness)
         scale, inverse = _least_squares(self.together)
-        return tuple(
-            scale * sum(w * x for w, x in zip(row, noisy, strict=True) if w) for row in inverse
-        )
+        scale *= self.mechanism.unit
+        return tuple(scale * sum(w * x for w, x in zip(row, noisy, strict=True)) for row in inverse)
 
 
 def price(together: int) -> Fraction:

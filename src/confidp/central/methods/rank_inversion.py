@@ -7,7 +7,7 @@ reflected data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -145,7 +145,7 @@ class RankInversionPlan:
         """Search for every end, and turn them into intervals."""
         grid, ordered = self.statistic.grid, np.sort(records)
         sketch = Sketch.blank(self.request.n, grid.cells + 1)
-        ends, sketch = search(
+        ends, expected = search(
             lambda x: int(np.searchsorted(ordered, x, side="left")),
             self.ends, self.asks, sketch, randomness,
         )  # fmt: skip
@@ -161,9 +161,9 @@ class RankInversionPlan:
         falling = list(accumulate((high[q] for q in reversed(self.statistic.qs)), min))[::-1]
         # The two may cross, if rarely.
         box = [(min(pair), max(pair)) for pair in zip(rising, falling, strict=True)]
-        return self._released(box, sketch)
+        return self._released(box, expected)
 
-    def _released(self, box: list[tuple[int, int]], sketch: Sketch) -> Released:
+    def _released(self, box: list[tuple[int, int]], expected: Callable[[float], int]) -> Released:
         grid, request = self.statistic.grid, self.request
         half = grid.step / 2
         if request.alternative == "two-sided" and len(box) == 1:
@@ -176,7 +176,7 @@ class RankInversionPlan:
             (max(lower, lower + step * low - half), min(upper, lower + step * high + half))
             for low, high in box
         ]
-        estimates = [sketch.quantile(q * request.n) for q in self.statistic.qs]
+        estimates = [expected(q * request.n) for q in self.statistic.qs]
         center = [
             float(lower + step * Fraction(min(max(at, low), high)))
             for at, (low, high) in zip(estimates, box, strict=True)

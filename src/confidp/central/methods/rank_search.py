@@ -177,11 +177,11 @@ class Axis:
         return math.asinh((point - self.middle) / self.scale)
 
 
-def _moved(sketch: Sketch, move: Callable[[int], int]) -> Sketch:
-    """Return what the same answers say, the points they were at moved."""
+def _by_places(sketch: Sketch, axis: Axis) -> Sketch:
+    """Return what the same answers say by an axis's places."""
     moved = Sketch.blank(sketch.n, sketch.top)
     for x, answer, var in sketch.answers[len(moved.answers) :]:
-        moved = moved.learn(move(x), answer, math.sqrt(var))
+        moved = moved.learn(axis.place(x), answer, math.sqrt(var))
     return moved
 
 
@@ -276,8 +276,8 @@ def search(
     asks: tuple[Ask, ...],
     sketch: Sketch,
     randomness: Randomness,
-) -> tuple[tuple[End, ...], Sketch]:
-    """Return the ends as far as they were found, and what was learnt.
+) -> tuple[tuple[End, ...], Callable[[float], int]]:
+    """Return the ends as far as they were found, and at which point to expect a count of records.
 
     `below` is the private count of records below a grid integer. A round asks for one count for
     each end, together. Where an end has nothing to ask, another's count is taken twice and used
@@ -288,7 +288,7 @@ def search(
     for ask in asks:
         if ask is coarsest and ask is not asks[0]:
             axis = Axis.around(sketch)
-            sketch = _moved(sketch, axis.place)
+            sketch = _by_places(sketch, axis)
         for turn in range(ask.times):
             views = [end.view(sketch, axis, ask) for end in ends]
             bisecting = ask.scouts or ask is coarsest
@@ -318,7 +318,7 @@ def search(
                 moved.append(end.after(view, ask, x, axis, own_answer))
                 sketch = sketch.learn(place, float(answer), ask.noise)
             ends = tuple(moved)
-    return ends, _moved(sketch, axis.point)
+    return ends, lambda count: axis.point(round(sketch.quantile(count)))
 
 
 def _unclear(sketch: Sketch, t: float) -> int:

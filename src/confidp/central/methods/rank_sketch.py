@@ -76,15 +76,14 @@ class Sketch:
 
     def reflected(self) -> Sketch:
         """Return the same of top − X, whose records below x are those of X at or above top − x."""
-        points, answers = (
-            tuple((self.top - x, self.n - count, var) for x, count, var in reversed(known))
-            for known in (self.points, self.answers)
-        )
-        return Sketch(self.n, points, answers)
+        top, n = self.top, self.n
+        points = tuple([(top - x, n - count, var) for x, count, var in reversed(self.points)])
+        answers = tuple([(top - x, n - count, var) for x, count, var in reversed(self.answers)])
+        return Sketch(n, points, answers)
 
     def expect(self, x: float) -> tuple[float, float]:
         """Return the expected C(x) and its variance."""
-        i = bisect_right(self.points, x, key=lambda point: point[0]) - 1
+        i = bisect_right(self.points, (x, math.inf)) - 1
         i = min(i, len(self.points) - 2)
         (left, below, var), (right, above, other) = self.points[i : i + 2]
         u = (x - left) / (right - left)
@@ -131,7 +130,7 @@ class Sketch:
 
     def within_reach(self, low: int, target: float, noise: float) -> list[Point]:
         """Return the point at or before `low`, and on to one whose count is surely over target."""
-        first = bisect_right(self.points, low, key=lambda point: point[0]) - 1
+        first = bisect_right(self.points, (low, math.inf)) - 1
         found = list(self.points[first : first + 1])
         for point in self.points[first + 1 :]:
             found.append(point)
@@ -161,7 +160,7 @@ class Steps:
 
     def _between(self, x: float) -> tuple[float, float, float, float, float]:
         points = self.sketch.points
-        i = min(bisect_right(points, x, key=lambda point: point[0]) - 1, len(points) - 2)
+        i = min(bisect_right(points, (x, math.inf)) - 1, len(points) - 2)
         (left, below, var), (right, above, other) = points[i : i + 2]
         return (x - left) / (right - left), below, var, above, other
 
@@ -241,9 +240,9 @@ class Line:
         for _, x, y, noise_var in told:
             if not left < x < right:
                 continue
-            var = noise_var + _leaves(abs(y), n) + 1e-9
-            spread = s * sxx - sx * sx
-            if used >= 2 and spread > 0:
+            away = -y if y < 0 else y
+            var = noise_var + (away + away * away * away / n) + 1e-9  # as `_leaves`, inlined
+            if used >= 2 and (spread := s * sxx - sx * sx) > 0:
                 gap = y - (sy * sxx - sxy * sx + (s * sxy - sx * sy) * x) / spread
                 doubt = (sxx - 2 * x * sx + x * x * s) / spread
                 if gap * gap > _OUTLIER**2 * (var + doubt):
@@ -258,7 +257,10 @@ class Line:
             sxx += weight * x * x
             sy += weight * y
             sxy += weight * x * y
-            first, last = (x, last) if x < first else (first, max(last, x))
+            if x < first:
+                first = x
+            elif x > last:
+                last = x
             used += 1
         spread = s * sxx - sx * sx
         if used < 3 or not spread > 0 or not s * sxy > sx * sy:
