@@ -145,16 +145,9 @@ class CRSS:
             radius = PTRGDP(kappa * each, mus[2], mus[3], delta)
             rate = pivot_rate(statistic, resampling)
             if by_rank:
-                return RankResamplingPlan(by_rank, request, resampling, center, radius, rate)
+                return RankResamplingPlan(request, resampling, center, radius, rate, by_rank)
             return NoiseAwareSmoothPlan(
-                statistic=statistic,
-                request=request,
-                resampling=resampling,
-                units=units,
-                center=center,
-                radius=radius,
-                beta=each,
-                rate=rate,
+                request, resampling, center, radius, rate, statistic, units, each
             )
         beta = self.beta or _published_beta(request, resampling)
         return CRSSPlan(

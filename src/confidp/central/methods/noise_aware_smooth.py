@@ -95,7 +95,34 @@ def release_with_bounds(
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseAwareSmoothPlan:
+class SmoothPlan:
+    """What the plans of noise-aware CR-SS share: all public, and all chosen."""
+
+    request: Request
+    resampling: Resampling
+    center: PTRGDP
+    radius: PTRGDP
+    rate: float  # c
+
+    @property
+    def cost(self) -> GDP:
+        """(μ, δ), the lattices included."""
+        return GDP(self.request.mu, (self.center.cost + self.radius.cost).delta)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the stated coverage rests on."""
+        return (
+            "n is large enough for resampling to work: coverage is asymptotic, though it counts "
+            "the privacy noise",
+            "the smooth sensitivity is small on data like these; else the interval is wide",
+            "the statistic has a limit law at its rate: for a quantile, a density near it that "
+            "isn't small, and no heavy ties",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseAwareSmoothPlan(SmoothPlan):
     """Noise-aware CR-SS with every public setting chosen but κ, which the drawn indices give.
 
     Pivots are w_i = c(θ*_i − θ̂), c = (τ_m/τ_n)/√(1 − m/n) for √n-statistics without replacement and
@@ -109,34 +136,13 @@ class NoiseAwareSmoothPlan:
     """
 
     statistic: SmoothFriendly
-    request: Request
-    resampling: Resampling
     units: Units
-    center: PTRGDP
-    radius: PTRGDP  # for κ⋆; `release_on` puts in the κ that was drawn
-    beta: float  # of the radius, for one record
-    rate: float  # c
-
-    @property
-    def cost(self) -> GDP:
-        """(μ, δ), the lattices included."""
-        return GDP(self.request.mu, (self.center.cost + self.radius.cost).delta)
+    beta: float  # of the radius for one record; `radius` has it for κ⋆, `release_on` for κ
 
     @property
     def name(self) -> str:
         """For people."""
         return f"CR-SS (noise-aware, {self.resampling.sampling.replace('_', ' ')})"
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """What the stated coverage rests on."""
-        return (
-            "n is large enough for resampling to work: coverage is asymptotic, though it counts "
-            "the privacy noise",
-            "the smooth sensitivity is small on data like these; else the interval is wide",
-            "the statistic has a limit law at its rate: for a quantile, a density near it that "
-            "isn't small, and no heavy ties",
-        )
 
     @property
     def public(self) -> Mapping[str, Any]:

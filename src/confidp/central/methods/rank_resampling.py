@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.methods.method import Released, Request
-from confidp.central.methods.noise_aware_smooth import SmoothPivots, release_with_bounds
-from confidp.central.methods.ptr_gdp import PTRGDP
+from confidp.central.methods.method import Released
+from confidp.central.methods.noise_aware_smooth import SmoothPivots, SmoothPlan, release_with_bounds
 from confidp.central.resampling import Resampling, Sampling
 from confidp.central.statistics.quantile import Quantile
 from confidp.central.statistics.statistic import Records
-from confidp.privacy.guarantees import GDP
 from confidp.randomness import Randomness
 
 Ranks = NDArray[np.int64]  # (B, d), from 1 to n: a row is a resample, a column a quantile
@@ -56,7 +54,7 @@ def draw_ranks(resampling: Resampling, at: Sequence[int], rng: np.random.Generat
 
 
 @dataclass(frozen=True, slots=True)
-class RankResamplingPlan:
+class RankResamplingPlan(SmoothPlan):
     """Noise-aware CR-SS for quantiles with every public setting chosen.
 
     Pivots are those of `NoiseAwareSmoothPlan`, w_i = c(θ*_i − θ̂), of the same law: θ*_i = x_(R_i)
@@ -84,31 +82,11 @@ class RankResamplingPlan:
     """
 
     statistic: Quantile
-    request: Request
-    resampling: Resampling
-    center: PTRGDP
-    radius: PTRGDP
-    rate: float  # c
-
-    @property
-    def cost(self) -> GDP:
-        """(μ, δ), the lattices included."""
-        return GDP(self.request.mu, (self.center.cost + self.radius.cost).delta)
 
     @property
     def name(self) -> str:
         """For people."""
         return f"CR-SS (noise-aware, {self.resampling.sampling.replace('_', ' ')}, by rank)"
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """What the stated coverage rests on."""
-        return (
-            "n is large enough for resampling to work: coverage is asymptotic, though it counts "
-            "the privacy noise",
-            "the smooth sensitivity is small on data like these; else the interval is wide",
-            "a density near the quantile that isn't small, and no heavy ties",
-        )
 
     @property
     def public(self) -> Mapping[str, Any]:
