@@ -11,6 +11,7 @@ or else into tables.md. Cells that haven't been run yet are left open.
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -42,6 +43,20 @@ TITLES = {
     "median_normal": "Table 4a again: median of N(0, 1) clipped to [−½, ½]",
     "degenerate_u": "Table 4b: degenerate U-statistic, Uniform[−½, ½]",
 }
+EVERY = {  # what is in which column
+    "default": (
+        "private variance", "delta method", "rank inversion", "half-centred", "private sandwich",
+    ),
+    "CR-GS with": ("CR-GS, published, with replacement",),
+    "without": ("CR-GS, published, without",),
+    "noise-aware": ("CR-GS, noise-aware, without",),
+    "CR-SS with": ("CR-SS, with replacement",),
+    "CR-SS without": ("CR-SS, without",),
+    "CR-SS noise-aware": ("CR-SS, noise-aware",),
+    "BLBQuant": ("BLBQuant",),
+    "Dette–Graw, sound": ("Dette-Graw, numerical accounting",),
+    "SSVHL25": ("SSVHL25",),
+}  # fmt: skip
 PRINTED_METHODS = (*PRINTED_COMPETITORS, *PAPER)
 MARKERS = {"blbquant": "s", "dette_graw": "D", "cr_wr": "o", "cr_wor": "^"}
 TICKS = (2000, 5000, 10_000, 20_000, 50_000)
@@ -283,6 +298,29 @@ def tables(rows: Rows) -> str:
     )
 
 
+def every_pair(folder: Path) -> Iterator[str]:
+    """Yield the table of every_method.csv: coverage at the paper's μ."""
+    results = folder / "every_method.csv"
+    if not results.exists():
+        return
+    with results.open() as lines:
+        pairs = [row for row in csv.DictReader(lines) if float(row["mu"]) == 8]
+    found = {(row["statistic"], row["method"]): f"{float(row['coverage']):.2f}" for row in pairs}
+    yield from ("", "### Every method with every statistic")
+    yield (
+        "Coverage at nominal 0.90, μ = 8, n = 1000, B = 100, 200 data sets a cell (so ±0.04); "
+        "lengths, μ = 50, binomial intervals and more methods are in `every_method.csv`."
+    )
+    yield from ("", "| statistic | " + " | ".join(EVERY) + " |")
+    yield "| --- |" + " --- |" * len(EVERY)
+    for statistic in dict.fromkeys(row["statistic"] for row in pairs):
+        cells = [
+            next((found[statistic, m] for m in methods if (statistic, m) in found), "–")
+            for methods in EVERY.values()
+        ]
+        yield f"| {statistic} | " + " | ".join(cells) + " |"
+
+
 def put(folder: Path, text: str) -> Path:
     """Put the tables between the marks of a README there, or else into tables.md."""
     readme, alone = folder / "README.md", folder / "tables.md"
@@ -298,7 +336,7 @@ def put(folder: Path, text: str) -> Path:
 def draw(folder: Path) -> list[Path]:
     """Write what there are results for, and return the paths."""
     rows = read(folder / "tables.csv")
-    paths = [put(folder, tables(rows))]
+    paths = [put(folder, "\n".join([tables(rows), *every_pair(folder)]))]
     with mpl.rc_context(STYLE):
         figures = {"figure_1": figure_1(rows)}
         if (folder / "overhead.csv").exists():
