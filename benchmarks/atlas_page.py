@@ -7,12 +7,12 @@ Reads coverage_atlas.csv; writes docs/coverage_atlas.md, its pictures, and READM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from coverage_atlas import RESULTS, Row, cells
+from coverage_atlas import RESULTS, STUDIES, Row, cells
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from scipy.stats import beta
@@ -222,9 +222,18 @@ def write_in_short(rows: Sequence[Row]) -> None:
     README.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after)
 
 
+def studied() -> Iterator[tuple[str, str]]:
+    """Yield statistics and populations in their order, whatever the order of their runs."""
+    for study, populations in STUDIES.items():
+        for name in populations():
+            yield study, name
+
+
 def main() -> None:
     """Write the page and the pictures."""
-    rows = list(cells(RESULTS).values())
+    found = cells(RESULTS)
+    order = {(study, name): i for i, (study, name) in enumerate(studied())}
+    rows = [found[key] for key in sorted(found, key=lambda key: order[key[0], key[1]])]
     for statistic in dict.fromkeys(r["statistic"] for r in rows):
         for level in {r["level"] for r in rows if r["statistic"] == statistic}:
             name = f"atlas_{statistic}_{level.replace('0.', '')}.png"
