@@ -414,6 +414,8 @@ def next_width(
 def largest_smooth(order: Integers, ranks: Integers, own: Integers, beta: float) -> float:
     """Return the largest ‖(max{SS^(r_j), SS^(own_j)})_j‖₂ over rows r of `ranks`, in steps.
 
+    Of no rows that of `own` alone.
+
     SS^(r) is the smallest β-smooth bound on how far the r-th smallest moves. `order` is the sorted
     data with the lowest and the highest value they can have put at 0 and n + 1.
     """

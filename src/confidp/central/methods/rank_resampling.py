@@ -120,7 +120,7 @@ class RankResamplingPlan(SmoothPlan):
         order = self.statistic.in_order(records)
         step = float(self.statistic.grid.step)
         scale, least = step * self.rate, float(self.statistic.rounding(self.resampling.n))
-        center = kernels.largest_smooth(order, own[None, :], own, self.center.beta)
+        center = kernels.largest_smooth(order, own[None][:0], own, self.center.beta)
         radius = kernels.largest_smooth(order, ranks, own, self.radius.beta)
         return SmoothPivots(
             estimate=[int(x) * self.statistic.grid.step for x in order[own]],

@@ -131,7 +131,7 @@ class Quantile:
         from confidp.central import kernels
 
         own = np.array(self.ranks(len(records)))
-        found = kernels.largest_smooth(self.in_order(records), own[None, :], own, beta)
+        found = kernels.largest_smooth(self.in_order(records), own[None][:0], own, beta)
         return found * float(self.grid.step)
 
     def resampled_smooth(
@@ -148,7 +148,7 @@ class Quantile:
         order = _with_bounds(ordered, cells)
         return ResampledSmooth(
             value=order[own] * step,
-            sensitivity=kernels.largest_smooth(order, own[None, :], own, beta) * step,
+            sensitivity=kernels.largest_smooth(order, own[None][:0], own, beta) * step,
             values=values.astype(np.float64) * step,
             largest_sensitivity=largest * step,
             multiplicity=kappa,
