@@ -1,11 +1,13 @@
-"""The coverage atlas: does the default interval cover what it says, and how wide is it?
+"""The coverage atlas: does an interval cover what it says, and how wide is it?
 
-Every cell is a statistic, a population, n, μ, a level and a method. Beside private coverage and
-width stand those of the non-private interval on the same data (Student's t for means, order
-statistics for quantiles) and, for means, the floor 2z√(σ²/n + (R/(nμ))²) that no Gaussian-noised
-mean can go under::
+Every cell is a statistic, a population, n, μ, a level and a method: the default one, and resampling
+noise-aware and as published. Beside private coverage and width stand those of the non-private
+interval on the same data (Student's t for means, with the jackknife's variance for U-statistics;
+order statistics for quantiles) and, but for quantiles, the floor 2z√(σ²/n + (R/(nμ))²) that no
+Gaussian-noised estimate can go under (2R for R and 2√ζ₁ for σ for a kernel of two)::
 
     python benchmarks/coverage_atlas.py [--statistic mean quantile] [--population NAME …]
+                                        [--method "private variance" …]
                                         [--n 100 200 …] [--mu 0.1 …] [--level 0.9 0.95]
                                         [--data-sets 2000] [--out FILE]
 
@@ -52,9 +54,10 @@ class Population:
     draw: Draw
     bounds: tuple[float, float]
     truth: float
-    sd: float = math.nan  # for means
+    sd: float = math.nan  # of what a mean is like: σ, 2√ζ₁ for a kernel of two
     q: float = math.nan  # for quantiles
     estimand: Any = None  # for others
+    swing: float = math.nan  # n times what one record moves it by; by default the bounds' range
 
     def statistic(self) -> Any:
         """Return what is estimated."""
@@ -171,28 +174,58 @@ def correlated(r: np.random.Generator, n: int) -> NDArray[np.float64]:
     return np.asarray(stats.norm.cdf(x))
 
 
+@cache
+def earnings_differences() -> tuple[float, float]:
+    """Return the mean difference of the shipped earnings, and 2√ζ₁ of its kernel."""
+    shipped = earnings()
+    projection = np.array([np.abs(shipped - x).mean() for x in shipped])
+    return float(projection.mean()), float(2 * projection.std())
+
+
 def u_statistics() -> dict[str, Population]:
-    """Return populations with a kernel of two people."""
-    unit = (0.0, 1.0)
+    """Return populations with a kernel of two people.
+
+    With h₁(x) = E h(x, X): x² − x + ½ for Gini's; min(0.6 + x, 1) for Wilcoxon's; for Kendall's
+    var h₁ = 1/9 − (2/π·arcsin(ρ/2))², ρ = 1/2 (Esscher, 1924).
+    """
+    unit, wages = (0.0, 1.0), (0.0, 30_000.0)
+    mean_difference, sd = earnings_differences()
     return {
         "Gini's mean difference, uniform": Population(
-            lambda r, n: r.random(n), unit, 1 / 3, estimand=cdp.GiniMeanDifference(unit)
+            lambda r, n: r.random(n), unit, 1 / 3, 2 * math.sqrt(1 / 180),
+            estimand=cdp.GiniMeanDifference(unit), swing=2,
+        ),
+        "Gini's mean difference, earnings": Population(
+            drawn_earnings, wages, mean_difference, sd,
+            estimand=cdp.GiniMeanDifference(wages), swing=60_000,
         ),
         "Wilcoxon's, uniform - 0.4": Population(
-            lambda r, n: r.random(n) - 0.4, (-1, 1), 0.68, estimand=cdp.WilcoxonSignedRank((-1, 1))
+            lambda r, n: r.random(n) - 0.4, (-1, 1), 0.68,
+            2 * math.sqrt((1 - 0.2**3) / 3 + 0.2 - 0.68**2),
+            estimand=cdp.WilcoxonSignedRank((-1, 1)), swing=2,
         ),
         "Kendall's tau, normal copula": Population(
-            correlated, unit, 1 / 3, estimand=cdp.KendallTau(unit)
+            correlated, unit, 1 / 3, 2 * math.sqrt(1 / 9 - (2 / math.pi * math.asin(1 / 4)) ** 2),
+            estimand=cdp.KendallTau(unit), swing=4,
         ),
-    }
+    }  # fmt: skip
 
 
 STUDIES = {"mean": means, "quantile": quantiles, "u-statistic": u_statistics}
-METHODS: dict[str, dict[str, Any]] = {
-    "mean": {"private variance": cdp.PrivateVariance()},
-    "quantile": {"rank inversion": cdp.RankInversion()},
-    "u-statistic": {"CR-GS, noise-aware": cdp.CRGS()},
+_CR_GS = {
+    "CR-GS, noise-aware": cdp.CRGS(),
+    "CR-GS, published": cdp.CRGS(calibration="published"),
 }
+METHODS: dict[str, dict[str, Any]] = {  # the default one first
+    "mean": {"private variance": cdp.PrivateVariance(), **_CR_GS},
+    "quantile": {
+        "rank inversion": cdp.RankInversion(),
+        "CR-SS, noise-aware": cdp.CRSS(),
+        "CR-SS, published": cdp.CRSS(calibration="published"),
+    },
+    "u-statistic": {"private variance": cdp.PrivateVariance(), **_CR_GS},
+}
+DELTA = 1e-6  # for methods that need one
 RESAMPLES = 300  # where a method takes any
 
 
@@ -208,14 +241,11 @@ def without_privacy(
     """Return the non-private interval on the same data."""
     n, miss = len(data), (1 - level) / 2
     if population.estimand is not None:
-        rng = np.random.default_rng(SEED)
         statistic = population.estimand.for_shape(n, data.ndim)
-        records = statistic.encode(data.reshape(n, -1))
-        (center,) = statistic.value(records) + float(statistic.origin[0])
-        halves = (rng.permutation(n)[: n // 2] for _ in range(RESAMPLES))
-        moved = [statistic.value(records[half]) + float(statistic.origin[0]) for half in halves]
-        radius = float(np.quantile(np.abs(np.array(moved) - center), level))
-        return center - radius, center + radius
+        (value,), (variance,) = statistic.jackknife(statistic.encode(data.reshape(n, -1)))
+        center = float(value + statistic.origin[0])
+        t = stats.t.isf(miss, n - 1) * math.sqrt(variance / n)
+        return center - t, center + t
     if math.isnan(population.q):
         t = stats.t.isf(miss, n - 1) * data.std(ddof=1) / math.sqrt(n)
         return float(data.mean() - t), float(data.mean() + t)
@@ -240,6 +270,8 @@ def run_cell(
     population = STUDIES[statistic]()[name]
     key = zlib.crc32(f"{name} {n} {mu:g} {level:g} {method}".encode())
     rng = np.random.default_rng([SEED, key, before] if before else [SEED, key])
+    chosen = METHODS[statistic][method]
+    budget = cdp.GDP(mu, DELTA if chosen.uses_delta else 0.0)
     covered = reference_covered = 0
     width = reference_width = 0.0
     for _ in range(data_sets):
@@ -247,9 +279,9 @@ def run_cell(
         region = cdp.confidence_region(
             data,
             population.statistic(),
-            budget=cdp.GDP(mu),
+            budget=budget,
             confidence_level=level,
-            method=METHODS[statistic][method],
+            method=chosen,
             n_resamples=RESAMPLES,
             rng=rng,
         )
@@ -258,7 +290,8 @@ def run_cell(
         reference_covered += low <= population.truth <= high
         width += 2 * region.radius / data_sets
         reference_width += (high - low) / data_sets
-    noise = (population.bounds[1] - population.bounds[0]) / (n * mu)
+    low, high = population.bounds
+    noise = (high - low if math.isnan(population.swing) else population.swing) / (n * mu)
     floor = 2 * stats.norm.isf((1 - level) / 2) * math.hypot(population.sd / math.sqrt(n), noise)
     return {
         "statistic": statistic,
@@ -311,11 +344,11 @@ def bounds(covered: int, data_sets: int) -> Row:
     return {"coverage_low": f"{low:.4f}", "coverage_high": f"{high:.4f}"}
 
 
-def data_sets(statistic: str, n: int) -> int:
-    """Return how many data sets a cell needs: fewer where a run takes over 5 ms."""
-    if statistic == "u-statistic":
-        return 300
-    return 2000 if statistic == "mean" or n <= 2000 else 1000 if n <= 10_000 else 500
+def data_sets(statistic: str, n: int, method: str) -> int:
+    """Return how many data sets a cell needs: fewer where a run takes over 10 ms."""
+    if method != next(iter(METHODS[statistic])):
+        return 300 if n <= 10_000 else 100
+    return 2000 if statistic != "quantile" or n <= 10_000 else 1000
 
 
 def main() -> None:
@@ -323,6 +356,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--statistic", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--population", nargs="+", help="some by name; by default, all")
+    parser.add_argument("--method", nargs="+", help="some by name; by default, all at level 0.9")
     parser.add_argument("--n", nargs="+", type=int, default=SIZES)
     parser.add_argument("--mu", nargs="+", type=float, default=BUDGETS)
     parser.add_argument("--level", nargs="+", type=float, default=[0.9, 0.95])
@@ -332,18 +366,24 @@ def main() -> None:
     for level, statistic in product(options.level, options.statistic):
         done = {key: int(row["data_sets"]) for key, row in cells(options.out).items()}
         names = [x for x in STUDIES[statistic]() if x in (options.population or [x])]
-        todo = product(names, options.n, options.mu, METHODS[statistic])
-        for name, n, mu, method in todo:
+        default, *others = METHODS[statistic]
+        methods = [default, *(others if level == 0.9 or options.method else [])]
+        methods = [x for x in methods if x in (options.method or [x])]
+        for method, name, n, mu in product(methods, names, options.n, options.mu):
             before = done.get(tuple(map(str, (statistic, name, n, mu, level, method))), 0)
-            missing = (options.data_sets or data_sets(statistic, n)) - before
+            missing = (options.data_sets or data_sets(statistic, n, method)) - before
             if missing <= 0:
                 continue
-            row = run_cell(statistic, name, n, mu, level, method, missing, before)
+            what = f"{name:36} n={n:<5} mu={mu:<5} level={level} {method}"
+            try:
+                row = run_cell(statistic, name, n, mu, level, method, missing, before)
+            except cdp.errors.InvalidArgument as error:  # public: before any data are read
+                print(f"{what}: none, {error}", file=sys.stderr)
+                continue
             append(options.out, row)
             print(
-                "{population:36} n={n:<5} mu={mu:<5} level={level} {method}: coverage {coverage} "
-                "(non-private {reference_coverage}), width over it "
-                "{width_over_reference}".format(**row),
+                "{}: coverage {coverage} (non-private {reference_coverage}), width over it "
+                "{width_over_reference}".format(what, **row),
                 file=sys.stderr,
             )
 

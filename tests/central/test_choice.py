@@ -10,6 +10,7 @@ from confidp import (
     ClippedMean,
     Correlation,
     Custom,
+    FiniteUStatistic,
     GiniMeanDifference,
     HuberERM,
     KendallTau,
@@ -20,6 +21,7 @@ from confidp import (
     Quantile,
     Ratio,
     StandardDeviation,
+    UStatistic,
     Variance,
     confidence_region,
 )
@@ -40,10 +42,15 @@ EXPECTED = {
     "a Huber regression": (HuberERM(0.1, 1, (0, 1)), 2, "private sandwich (ball)"),
     "averaged SGD": (AveragedSGD.logistic(0.1), 2, CR_GS),
     "clipped means": (ClippedMean(1.0), 2, "private variance (box)"),
-    "a mean difference": (GiniMeanDifference(UNIT), 1, CR_GS),
-    "a rank correlation": (KendallTau((UNIT, UNIT), 0.1), 2, CR_GS),
+    "a mean difference": (GiniMeanDifference(UNIT), 1, "private variance"),
+    "a rank correlation": (KendallTau((UNIT, UNIT), 0.1), 2, "private variance"),
     "a user's statistic": (Custom(np.mean, lambda n: 1 / n, UNIT), 1, CR_GS),
-    "a product kernel": (ProductKernel(UNIT), 1, CR_GS),
+    "a product kernel": (ProductKernel(UNIT), 1, "private variance"),
+    "a user's kernel": (UStatistic(max, 2, UNIT, UNIT), 1, "private variance"),
+    "a kernel on few points": (FiniteUStatistic(max, [0, 1]), 1, "private variance"),
+    "a user's degenerate kernel": (
+        UStatistic(lambda x, y: x * y, 2, (-1, 1), (-1, 1), degenerate=True), 1, CR_GS
+    ),
     "a degenerate one": (
         ProductKernel((-1, 1), degenerate=True), 1, "CR-SS (noise-aware, half-centred)"
     ),

@@ -44,7 +44,8 @@ HOOKS = {
     # Called by the library, in its loops, with what it has checked: of a statistic, a method,
     "encode", "for_shape", "in_order", "resampled", "resampled_smooth", "rounding", "scale",
     "sensitivity", "pivot_sensitivity", "smooth_sensitivity", "value", "exact", "ranks",
-    "gradients", "hessians", "plan",
+    "gradients", "hessians", "plan", "has_jackknife", "jackknife", "jackknife_sensitivity",
+    "partner_sums",
     # a mechanism, a prior and a family.
     "build", "sample", "log_density", "cdf", "cells", "coarse", "gradient", "guesses", "place",
     "log_jacobian", "log_prior", "natural", "sample_prior", "snap", "spread", "tails",

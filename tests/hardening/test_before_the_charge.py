@@ -26,7 +26,6 @@ RELEASES = {
 # Those that draw index sets need the compiled loops.
 RESAMPLE = {
     "CRGS", "CRGS, with", "CRSS", "CRSS, published", "HalfCentred", "Linearised", "Custom",
-    "GiniMeanDifference", "KendallTau", "WilcoxonSignedRank", "UStatistic", "FiniteUStatistic",
 }  # fmt: skip
 
 

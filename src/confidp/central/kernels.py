@@ -717,6 +717,26 @@ def inversions(values: Integers) -> tuple[int, int]:
     return found, ties
 
 
+@_compiled("int64[:](int64[:])")
+def smaller_before(ranks: Integers) -> Integers:
+    """Return #{j < i: ranks_j < ranks_i} for each i, for ranks in 0, …, len − 1.
+
+    In a Fenwick tree of how often each rank came.
+    """
+    n = len(ranks)
+    came, found = np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+    for i in range(n):
+        k = ranks[i]
+        while k > 0:
+            found[i] += came[k]
+            k -= k & -k
+        k = ranks[i] + 1
+        while k <= n:
+            came[k] += 1
+            k += k & -k
+    return found
+
+
 def _encoding(values: Any, out: Any) -> Any:
     real = numba.float64
     return numba.void(values, real, real, real, out)

@@ -16,6 +16,7 @@ from confidp.central.methods.private_sandwich import PrivateSandwich
 from confidp.central.methods.private_variance import PrivateVariance
 from confidp.central.methods.rank_inversion import RankInversion
 from confidp.central.region import ALTERNATIVES, ConfidenceRegion
+from confidp.central.statistics.jackknife import Jackknifed
 from confidp.central.statistics.m_estimator import Linearisable
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.quantile import Quantile
@@ -204,6 +205,8 @@ def _choose(
         and budget.delta > 0
     ):
         return HalfCentred(), "auto: at rate n, known to be degenerate; counts the noise"
+    if isinstance(statistic, Jackknifed) and statistic.has_jackknife(n):
+        return PrivateVariance(), "auto: the narrowest for U-statistics; counts the privacy noise"
     faster = statistic.scale(4 * n) > 3 * statistic.scale(n)  # τ_n = n, not √n
     if faster and isinstance(statistic, SmoothFriendly) and budget.delta > 0:
         return CRSS(), "auto: at rate n only the statistic's smooth sensitivity is small enough"

@@ -14,7 +14,6 @@ from confidp import (
     CRGS,
     GDP,
     Custom,
-    GiniMeanDifference,
     Mean,
     ProductKernel,
     StandardDeviation,
@@ -350,7 +349,7 @@ def test_one_sided_is_for_one_dimension_and_not_for_the_published_radius():
 def test_auto_takes_it_for_mean_like_statistics_without_a_narrower_method():
     region = confidence_region(
         np.random.default_rng(4).random(500),
-        GiniMeanDifference((0, 1)),
+        Custom(np.mean, lambda n: 1 / n, (0, 1)),
         budget=GDP(2.0),
         n_resamples=100,
     )

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binomtest, kendalltau
 
 from confidp import CRGS, GDP, confidence_region
+from confidp.central.statistics.exact import exact_dot
 from confidp.central.statistics.statistic import MeanLike, SmoothFriendly
 from confidp.central.statistics.u_kernels import (
     GiniMeanDifference,
@@ -17,7 +18,6 @@ from confidp.central.statistics.u_kernels import (
     Variance,
     WilcoxonSignedRank,
 )
-from confidp.central.statistics.u_pairs import exact_dot
 from confidp.central.statistics.u_smooth import ProductKernel
 from confidp.errors import InvalidArgument, InvalidType
 

@@ -22,9 +22,9 @@ from confidp.central.methods.noise_aware_smooth import SmoothPivots, release_wit
 from confidp.central.methods.ptr_gdp import PTRGDP, half_delta
 from confidp.central.pivots import Units
 from confidp.central.resampling import IndexSets, Indices, Sampling, ready, resamples
+from confidp.central.statistics.exact import exact_dot
 from confidp.central.statistics.mean import resampled_sums
 from confidp.central.statistics.statistic import Records, Statistic
-from confidp.central.statistics.u_pairs import exact_dot
 from confidp.central.statistics.u_smooth import ProductKernel, smooth_bound
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP, sqrt_down

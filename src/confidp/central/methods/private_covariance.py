@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.central.compiled import if_loaded
 from confidp.central.methods.estimated_variance import center_share, hotelling, total_covariance
 from confidp.central.methods.method import Released, Request, ellipsoid_around
+from confidp.central.statistics.exact import exact_sum, exact_sums
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records
-from confidp.central.statistics.u_pairs import exact_dot, exact_sum
 from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP, sqrt_down, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
@@ -51,34 +50,6 @@ def unit_covariance(records: Records, cells: Sequence[int], j: int, k: int) -> F
     n = len(records)
     first, second, products = exact_sums(records[:, j], records[:, k])
     return Fraction(n * products - first * second, n * (n - 1) * cells[j] * cells[k])
-
-
-def unit_moments(records: Records, cells: Sequence[int]) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the columns' `unit_means` and their variances, in one pass. **Private**."""
-    n = len(records)
-    sums = [exact_sums(column, column) for column in records.T]
-    means = [Fraction(total, n * c) for (total, _, _), c in zip(sums, cells, strict=True)]
-    variances = [
-        Fraction(n * squares - total * total, n * (n - 1) * c * c)
-        for (total, _, squares), c in zip(sums, cells, strict=True)
-    ]
-    return means, variances
-
-
-def exact_sums(x: Records, y: Records) -> tuple[int, int, int]:
-    """Return Σx_i, Σy_i and Σx_i·y_i of integers under 2^62 in size, however large. **Private**.
-
-    Examples
-    --------
-    >>> exact_sums(np.array([2**61, -1]), np.array([2**61, 5]))
-    (2305843009213693951, 2305843009213693957, 5316911983139663491615228241121378299)
-    """
-    if kernels := if_loaded():
-        first, second, high, low, bits = kernels.product_sums(x, y)
-        if bits < 2**31:
-            return first, second, (high << 32) + low
-    total = exact_sum(x)
-    return total, total if y is x else exact_sum(y), exact_dot(x, y)
 
 
 @dataclass(frozen=True, slots=True)

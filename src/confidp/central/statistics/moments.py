@@ -24,6 +24,7 @@ from confidp.central.statistics.equations import (
     RatioEquation,
     SpreadEquation,
 )
+from confidp.central.statistics.exact import exact_dot, exact_sum
 from confidp.central.statistics.mean import (
     PUBLIC_BOUNDS,
     Moments,
@@ -31,7 +32,6 @@ from confidp.central.statistics.mean import (
     resampled_sums,
 )
 from confidp.central.statistics.statistic import Resampled
-from confidp.central.statistics.u_pairs import exact_dot, exact_sum
 from confidp.errors import InvalidArgument, InvalidType, real
 
 

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from confidp.central.grid import Grid
-from confidp.central.statistics.u_pairs import NOT_DEGENERATE, check_size, exact_dot
+from confidp.central.statistics.exact import exact_dot
+from confidp.central.statistics.jackknife import Exact, jackknife_from, spread_sensitivity
+from confidp.central.statistics.u_pairs import NOT_DEGENERATE, check_size
 from confidp.central.statistics.u_smooth import check_degenerate, known_degenerate, smooth_bound
 from confidp.errors import InvalidArgument, InvalidType
 
@@ -106,6 +108,11 @@ class FiniteUStatistic:
         return (self.grid.lower,)
 
     @property
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """The least and the largest entry of the table."""
+        return self.grid.lower, self.grid.lower + self.grid.range
+
+    @property
     def assumes(self) -> tuple[str, ...]:
         """A public support, and degeneracy or its absence."""
         condition = "E h(x, X) is the same for every x"
@@ -141,6 +148,25 @@ class FiniteUStatistic:
         """Return GS, exact and attained: `PairStatistic` has the proof."""
         check_size(n, 2)
         return 2 * self.steepest * self.grid.step / n
+
+    def has_jackknife(self, n: int) -> bool:
+        """Return whether there are three records, and the kernel isn't known to be degenerate."""
+        return n >= 3 and not self.degenerate
+
+    def jackknife(self, records: NDArray[np.int64]) -> Exact:
+        """Return U − origin, and n times its jackknife variance. **Private**."""
+        n, counts = len(records), self._counts(records)
+        each = (self.table @ counts - np.diag(self.table)).tolist()
+        total = sum(c * d for c, d in zip(counts.tolist(), each, strict=True))
+        squares = sum(c * d * d for c, d in zip(counts.tolist(), each, strict=True))
+        u, variance = jackknife_from(n, 2, n - 1, total, squares)
+        return [u * self.grid.step], [variance * self.grid.step**2]
+
+    def jackknife_sensitivity(self, n: int) -> Exact:
+        """Return GS, and what the table's range allows (the theorem in `jackknife`)."""
+        check_size(n, 3)
+        spread = spread_sensitivity(n, 2, self.grid.range, all_pairs=True)
+        return [self.sensitivity(n)], [spread]
 
     def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
         """Return SS_β, rounded up by at most a relative 2^-42."""

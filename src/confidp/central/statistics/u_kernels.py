@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from confidp.central.compiled import if_loaded
 from confidp.central.resampling import IndexSets
 from confidp.central.statistics.equations import SpreadEquation
+from confidp.central.statistics.exact import exact_dot, exact_sum, power_sums
 from confidp.central.statistics.mean import Moments, resample_by_moments
 from confidp.central.statistics.statistic import Resampled
-from confidp.central.statistics.u_pairs import PairStatistic, check_size, exact_dot
+from confidp.central.statistics.u_pairs import PairStatistic, check_size
 from confidp.errors import InvalidArgument
 
 
@@ -53,6 +54,11 @@ class Variance(PairStatistic):
         return self.grids[0].range ** 2 / 2
 
     @property
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """From 0 to R²/2."""
+        return Fraction(0), self.reach
+
+    @property
     def equation(self) -> SpreadEquation:
         """m − θ, for `DeltaMethod`: one mean, of the squares of X − EX."""
         return SpreadEquation(self.grids, power=1)
@@ -61,6 +67,14 @@ class Variance(PairStatistic):
         """Return (NΣx² − (Σx)²)/(N(N − 1)), which no shift of x changes."""
         x = records[:, 0]
         return self._from(Moments(len(x), [int(x.sum())], [exact_dot(x, x)]))
+
+    def partner_sums(self, records: NDArray[np.int64]) -> tuple[Fraction, Fraction]:
+        """Return those of D_i = (Nx_i² − 2x_iS_1 + S_2)/2, with S_p = Σx^p, from S_1 to S_4."""
+        x = records[:, 0]
+        n, (s1, s2, s3, s4) = len(x), power_sums(x)
+        total, squares = n * s2 - s1**2, n * n * s4 - 4 * n * s1 * s3 + 3 * n * s2**2
+        step = self.grids[0].step
+        return total * step**2, Fraction(squares, 4) * step**4
 
     def _from(self, moments: Moments) -> Fraction:
         n, (total,), (squares,) = moments.size, moments.sums, moments.products
@@ -81,6 +95,15 @@ class SortedStatistic(PairStatistic):
     @abstractmethod
     def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return U of records that rise by their first column, and by the next within its ties."""
+
+    @abstractmethod
+    def _partners(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], Fraction]:
+        """Return each D_i of such records, in whole steps, and that step."""
+
+    def partner_sums(self, records: NDArray[np.int64]) -> tuple[Fraction, Fraction]:
+        """Return Σ D_i and Σ D_i²."""
+        each, step = self._partners(records[_rising(records)])
+        return exact_sum(each) * step, exact_dot(each, each) * step**2
 
     def exact(self, records: NDArray[np.int64]) -> Fraction:
         """Return U of records in any order."""
@@ -140,11 +163,25 @@ class GiniMeanDifference(SortedStatistic):
         """R."""
         return self.grids[0].range
 
+    @property
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """From 0 to R."""
+        return Fraction(0), self.reach
+
     def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return 2/(N(N − 1)) Σ_i (2i − N − 1) x_(i): the i-th smallest tops i − 1 others."""
         x, n = records[:, 0], len(records)
         total = exact_dot(2 * np.arange(n) - (n - 1), x)
         return Fraction(2 * total, n * (n - 1)) * self.grids[0].step
+
+    def _partners(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], Fraction]:
+        """Return x_i less each smaller one, and each larger one less x_i, summed.
+
+        D_i < 2^62; what is added up on the way may leave 63 bits, and comes back modulo 2^64.
+        """
+        x, n = records[:, 0], len(records)
+        up_to = np.cumsum(x)
+        return (2 * np.arange(1, n + 1) - n) * x + up_to[-1] - 2 * up_to, self.grids[0].step
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +232,22 @@ class WilcoxonSignedRank(SortedStatistic):
         """1."""
         return Fraction(1)
 
+    @property
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """From 0 to 1."""
+        return Fraction(0), Fraction(1)
+
     def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return Σ_{i≠j} (1 + sign(x_i + x_j))/(2N(N − 1)), by ranks among the sorted −x."""
-        n, middle = len(records), self.grids[0].cells // 2
-        x = records[:, 0] - middle
+        n = len(records)
+        halves, _ = self._partners(records)
+        return Fraction(int(halves.sum()), 2 * n * (n - 1))
+
+    def _partners(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], Fraction]:
+        """Return Σ_{j≠i} (1 + sign(x_i + x_j)), in halves."""
+        x = records[:, 0] - self.grids[0].cells // 2
         below = np.searchsorted(x, -x, "left") + np.searchsorted(x, -x, "right")
-        with_itself = int(np.sum(1 + np.sign(x)))
-        return Fraction(2 * n * n - int(below.sum()) - with_itself, 2 * n * (n - 1))
+        return 2 * len(x) - below - (1 + np.sign(x)), Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +284,11 @@ class KendallTau(SortedStatistic):
         """2, and 1 for two binary columns."""
         return Fraction(1 if all(grid.cells == 1 for grid in self.grids) else 2)
 
+    @property
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """From −1 to 1."""
+        return Fraction(-1), Fraction(1)
+
     def _from_sorted(self, records: NDArray[np.int64]) -> Fraction:
         """Return (concordant − discordant)/(all pairs).
 
@@ -250,12 +301,38 @@ class KendallTau(SortedStatistic):
         pairs = n * (n - 1) // 2
         return Fraction(pairs - tied_x - tied_y + tied_both - 2 * discordant, pairs)
 
+    def _partners(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], Fraction]:
+        """Return how many more pairs of each record are concordant than discordant.
+
+        With s_i and e_i records before i of smaller and equal y, b_i and t_i such ones in all, i
+        itself included, the others after it are n − 1 − i − (b_i − s_i) − (t_i − 1 − e_i) larger
+        and b_i − s_i smaller ones, and i − s_i − e_i larger ones are before it. In this order pairs
+        tied in x are concordant or tied in y; so those tied in x alone are taken off again.
+        """
+        n, (x, y) = len(records), records.T
+        place = np.arange(n)
+        _, ranks, each = np.unique(y, return_inverse=True, return_counts=True)
+        smaller, tied = (np.cumsum(each) - each)[ranks], each[ranks]
+        by_y = np.argsort(ranks, kind="stable")
+        equal_before = np.empty(n, np.int64)
+        equal_before[by_y] = place - smaller[by_y]
+        same_x = x[1:] == x[:-1]
+        tied_in_x = _run_lengths(same_x) - _run_lengths(same_x & (y[1:] == y[:-1]))
+        before = _smaller_before(ranks)
+        more = 4 * before + 2 * equal_before + n - 2 * place - 2 * smaller - tied - tied_in_x
+        return more, Fraction(1)
+
 
 def _tied_pairs(same: NDArray[np.bool_]) -> int:
     """Return how many pairs are equal, of sorted values which are the same as the one before."""
+    return int(np.sum(_run_lengths(same) - 1)) // 2
+
+
+def _run_lengths(same: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return for each sorted value how many are equal to it, itself included."""
     starts = np.flatnonzero(np.concatenate([[True], ~same, [True]]))
     counts = np.diff(starts)
-    return int(np.sum(counts * (counts - 1))) // 2
+    return np.repeat(counts, counts)
 
 
 def _inversions(values: NDArray[np.int64]) -> tuple[int, int]:
@@ -269,19 +346,35 @@ def _inversions(values: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _by_blocks(ranks: NDArray[np.int64]) -> int:
-    """Return #{i < j: ranks_i > ranks_j}, for ranks in 0, …, len − 1, in O(n log² n).
+    """Return #{i < j: ranks_i > ranks_j}, for ranks in 0, …, len − 1: all that aren't ≤."""
+    n = len(ranks)
+    return n * (n - 1) // 2 - int(_before_by_blocks(ranks, "right").sum())
+
+
+def _smaller_before(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return #{j < i: ranks_j < ranks_i} for each i, for ranks in 0, …, len − 1."""
+    if (compiled := if_loaded()) is not None:
+        counts: NDArray[np.int64] = compiled.smaller_before(ranks)
+        return counts
+    return _before_by_blocks(ranks, "left")
+
+
+def _before_by_blocks(
+    ranks: NDArray[np.int64], side: Literal["left", "right"]
+) -> NDArray[np.int64]:
+    """Return how many before each are smaller ("left"), or no larger ("right"), in O(n log² n).
 
     As in a merge sort from the bottom up: for each pair of adjacent blocks, how many on the left
-    are larger than each one on the right. All pairs of blocks at once, told apart by an offset.
+    come before each one on the right. All pairs of blocks at once, told apart by an offset.
     """
-    n, position, found, width = len(ranks), np.arange(len(ranks)), 0, 1
+    n, position, width = len(ranks), np.arange(len(ranks)), 1
+    found = np.zeros(n, np.int64)
     while width < n:
         block = position // (2 * width)
         keys = block * n + ranks
         is_left = position // width % 2 == 0
         lefts, rights = np.sort(keys[is_left]), keys[~is_left]
-        block_ends = (block[~is_left] + 1) * n
-        larger = np.searchsorted(lefts, block_ends) - np.searchsorted(lefts, rights, "right")
-        found += int(larger.sum())
+        starts = np.searchsorted(lefts, block[~is_left] * n)
+        found[~is_left] += np.searchsorted(lefts, rights, side) - starts
         width *= 2
     return found

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
+from confidp.central.statistics.jackknife import Exact, jackknife_from, spread_sensitivity
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.errors import InvalidArgument, shown
 
@@ -51,6 +52,15 @@ class PairStatistic(ABC):
     def reach(self) -> Fraction:
         """The most that h moves when one of its arguments changes."""
 
+    @property
+    @abstractmethod
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """The least and the largest h."""
+
+    @abstractmethod
+    def partner_sums(self, records: NDArray[np.int64]) -> tuple[Fraction, Fraction]:
+        """Return Σ D_i and Σ D_i², D_i = Σ_{j≠i} h(x_i, x_j). Exact, and **private**."""
+
     @abstractmethod
     def exact(self, records: NDArray[np.int64]) -> Fraction:
         """Return U of encoded records, with no rounding at all. Private."""
@@ -89,6 +99,22 @@ class PairStatistic(ABC):
         """Return 2b/n, exact and attained."""
         check_size(n, 2)
         return 2 * self.reach / n
+
+    def has_jackknife(self, n: int) -> bool:
+        """Return whether there are three records: the kernel isn't degenerate."""
+        return n >= 3
+
+    def jackknife(self, records: NDArray[np.int64]) -> Exact:
+        """Return U − origin, and n times its jackknife variance. **Private**."""
+        n = len(records)
+        u, variance = jackknife_from(n, 2, n - 1, *self.partner_sums(records))
+        return [u - self.origin[0]], [variance]
+
+    def jackknife_sensitivity(self, n: int) -> Exact:
+        """Return 2b/n, and what h's diameter allows (the theorem in `jackknife`)."""
+        check_size(n, 3)
+        low, high = self.kernel_range
+        return [self.sensitivity(n)], [spread_sensitivity(n, 2, high - low, all_pairs=True)]
 
     def rounding(self, n: int) -> Fraction:
         """Return 2^-52 of the reach: one rounding of a number that is at most twice the reach."""
@@ -139,63 +165,3 @@ def check_size(n: int, order: int) -> None:
             f"n and resample_size must be at least {order} for a kernel of {order} records, "
             f"not {shown(n)}"
         )
-
-
-_BLOCK = 2**15
-
-
-def exact_dot(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Return Σ a_i b_i of integers under 2^62 in size, however large the sum.
-
-    Summed as it is where that fits in 63 bits. Where single products do, their high and low halves
-    are summed apart, block by block, which stays near the processor. Else both are cut into limbs
-    of so few bits that no sum of products leaves 63 bits.
-
-    Examples
-    --------
-    >>> exact_dot(np.array([2**61, -1]), np.array([2**61, 2**61])) == 2**122 - 2**61
-    True
-    """
-    largest = _largest(a) * _largest(b)
-    if largest * len(a) < 2**63:
-        return int(a @ b)
-    if largest < 2**63:
-        high = low = 0
-        for start in range(0, len(a), _BLOCK):
-            products = a[start : start + _BLOCK] * b[start : start + _BLOCK]
-            high += int((products >> 32).sum())  # rounds down, so that the low half has no sign
-            low += int((products & 0xFFFFFFFF).sum())
-        return (high << 32) + low
-    width = (62 - len(a).bit_length()) // 2
-    right = _limbs(b, width)
-    return sum(
-        int(x @ y) << width * (i + j)
-        for i, x in enumerate(_limbs(a, width))
-        for j, y in enumerate(right)
-    )
-
-
-def exact_sum(a: NDArray[np.int64]) -> int:
-    """Return Σ a_i of integers under 2^62 in size, however large the sum.
-
-    Examples
-    --------
-    >>> exact_sum(np.array([2**61] * 5)) == 5 * 2**61
-    True
-    """
-    if _largest(a) * len(a) < 2**63:
-        return int(a.sum())
-    return exact_dot(a, np.ones_like(a))
-
-
-def _largest(a: NDArray[np.int64]) -> int:
-    return max(int(a.max()), -int(a.min()))
-
-
-def _limbs(a: NDArray[np.int64], width: int) -> list[NDArray[np.int64]]:
-    """Return a's limbs: Σ_i limb_i·2^(width·i) = a, each at most 2^width in size."""
-    limbs = []
-    while np.abs(a).max() >= 1 << width:
-        limbs.append(a & ((1 << width) - 1))
-        a = a >> width  # rounds down, so that the last limb carries the sign
-    return [*limbs, a]

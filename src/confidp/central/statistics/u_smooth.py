@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.resampling import IndexSets
+from confidp.central.statistics.exact import exact_dot, power_sums
 from confidp.central.statistics.mean import (
     PUBLIC_BOUNDS,
     Moments,
@@ -48,7 +49,6 @@ from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
     PairStatistic,
     check_size,
-    exact_dot,
 )
 from confidp.errors import InvalidType, real
 
@@ -128,6 +128,17 @@ class ProductKernel(PairStatistic):
         return grid.range * max(abs(grid.lower), abs(grid.lower + grid.range))
 
     @property
+    def kernel_range(self) -> tuple[Fraction, Fraction]:
+        """The least and the largest product of two numbers inside the bounds."""
+        lower, upper = self.grids[0].lower, self.grids[0].lower + self.grids[0].range
+        corners = (lower**2, lower * upper, upper**2)
+        return min(corners), max(corners)
+
+    def has_jackknife(self, n: int) -> bool:
+        """Return whether there are three records, and E X isn't known to be 0."""
+        return n >= 3 and not self.degenerate
+
+    @property
     def origin(self) -> tuple[Fraction, ...]:
         """The least x² inside the bounds, so that far-off bounds cost no precision."""
         grid = self.grids[0]
@@ -150,6 +161,19 @@ class ProductKernel(PairStatistic):
         """Return (S² − Σx²)/(n(n − 1)), from Σk and Σk² of x = lower + k·step."""
         k = records[:, 0]
         return self._from(Moments(len(k), [int(k.sum())], [exact_dot(k, k)]))
+
+    def partner_sums(self, records: NDArray[np.int64]) -> tuple[Fraction, Fraction]:
+        """Return those of D_i = x_i(S_1 − x_i), with S_p = Σx^p: from Σk^p."""
+        k, lower, step = records[:, 0], self.grids[0].lower, self.grids[0].step
+        powers = (len(k), *power_sums(k))
+        s1, s2, s3, s4 = (
+            sum(
+                (math.comb(p, j) * lower ** (p - j) * step**j * powers[j] for j in range(p + 1)),
+                Fraction(0),
+            )
+            for p in (1, 2, 3, 4)
+        )
+        return s1**2 - s2, s1**2 * s2 - 2 * s1 * s3 + s4
 
     def _from(self, moments: Moments) -> Fraction:
         n, (total,), (products,) = moments.size, moments.sums, moments.products

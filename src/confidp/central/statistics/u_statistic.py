@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds
+from confidp.central.statistics.exact import exact_dot, exact_sum
+from confidp.central.statistics.jackknife import Exact, jackknife_from, spread_sensitivity
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
@@ -156,13 +158,40 @@ class UStatistic:
     ) -> NDArray[np.float64]:
         """Return the kernel's mean over the design, less its lowest value."""
         tuples = design(len(records), self.order, self.rounds)
-        records = records[:, 0] if records.shape[1] == 1 else records
-        arguments = [records[positions] for positions in tuples.T]
-        for argument in arguments:
-            argument.setflags(write=False)  # no tuple's call can change another's
-        outputs = self._outputs(arguments)
-        heights = self.grid.encode(np.where(np.isnan(outputs), self.kernel_range[0], outputs))
+        heights = self._heights(records, tuples)
         return np.array([float(Fraction(int(heights.sum()), len(tuples)) * self.grid.step)])
+
+    def has_jackknife(self, n: int) -> bool:
+        """Return whether more than r records, and a kernel not known to be degenerate."""
+        return n > self.order and not self.degenerate
+
+    def jackknife(self, records: NDArray[np.float64]) -> Exact:
+        """Return U less the kernel's lowest value, and n times its jackknife variance. **Private**.
+
+        Of an incomplete design, that of the module `jackknife`.
+        """
+        n, tuples = len(records), design(len(records), self.order, self.rounds)
+        heights = self._heights(records, tuples)
+        each = np.zeros(n, np.int64)
+        for positions in tuples.T:
+            np.add.at(each, positions, heights)
+        partners = len(tuples) * self.order // n
+        sums = exact_sum(each), exact_dot(each, each)
+        u, variance = jackknife_from(n, self.order, partners, *sums)
+        return [u * self.grid.step], [variance * self.grid.step**2]
+
+    def jackknife_sensitivity(self, n: int) -> Exact:
+        """Return r·b/n and what the theorem in `jackknife` allows, of the design and the order.
+
+        If `vectorized`, a step of the kernel's grid more for U, since all values may move by one
+        (`rounding`). So may all q_i then, which moves Σ(q_i − q̄)² by at most 2nb steps.
+        """
+        check_size(n, self.order + 1)
+        step = self.grid.step if self.vectorized else Fraction(0)
+        spread = spread_sensitivity(n, self.order, self.grid.range, all_pairs=self.rounds is None)
+        more = Fraction(self.order**2 * (n - 1), (n - self.order) ** 2)
+        more *= 2 * n * self.grid.range * step
+        return [self.sensitivity(n) + step], [spread + more]
 
     def sensitivity(self, n: int) -> Fraction:
         """Return r·b/n, exact."""
@@ -193,6 +222,17 @@ class UStatistic:
             "degenerate": self.degenerate,
             "max_tuples": self.max_tuples,
         }
+
+    def _heights(
+        self, records: NDArray[np.float64], tuples: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the kernel's values on tuples, in whole steps over its lowest."""
+        records = records[:, 0] if records.shape[1] == 1 else records
+        arguments = [records[positions] for positions in tuples.T]
+        for argument in arguments:
+            argument.setflags(write=False)  # no tuple's call can change another's
+        outputs = self._outputs(arguments)
+        return self.grid.encode(np.where(np.isnan(outputs), self.kernel_range[0], outputs))
 
     def _outputs(self, arguments: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return what the kernel makes of each tuple, NaN where that is no number."""
