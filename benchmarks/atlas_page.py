@@ -12,7 +12,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from coverage_atlas import RESULTS, STUDIES, Row, cells
+from coverage_atlas import METHODS, RESULTS, STUDIES, Row, cells
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from scipy.stats import beta
@@ -47,10 +47,15 @@ def bounds(row: Row, alpha: float) -> tuple[float, float]:
     return low, high
 
 
+def is_default(row: Row) -> bool:
+    """Return whether a cell is of the method that `auto` takes."""
+    return row["method"] == next(iter(METHODS[row["statistic"]]))
+
+
 def promised(row: Row) -> float:
     """Return the coverage that a cell is held to: the level, or the t interval's if that's less."""
     level = float(row["level"])
-    if row["statistic"] == "mean":
+    if row["statistic"] != "quantile":
         return min(level, float(row["reference_coverage"]))
     return level
 
@@ -61,9 +66,9 @@ def wanting(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if bounds(row, alpha)[1] < promised(row) - SLACK[row["statistic"]]]
 
 
-def heat_map(rows: Sequence[Row], statistic: str, level: str) -> Figure:
-    """Draw coverage less what is promised, and width over the non-private one."""
-    rows = [r for r in rows if r["statistic"] == statistic and r["level"] == level]
+def heat_map(rows: Sequence[Row], title: str) -> Figure:
+    """Draw coverage, and width over the non-private one, of one statistic at one level."""
+    level = rows[0]["level"]
     populations = list(dict.fromkeys(r["population"] for r in rows))
     columns = sorted({(int(r["n"]), float(r["mu"])) for r in rows})
     figure = Figure(figsize=(1.9 + 0.36 * len(columns), 1.7 + 0.52 * len(populations)))
@@ -75,7 +80,7 @@ def heat_map(rows: Sequence[Row], statistic: str, level: str) -> Figure:
          lambda r: float(r["width_over_reference"] or "nan"), "Greys",
          [0.0, 1.02, 1.1, 1.25, 1.6, 2.5, 5.0, 1e9], "{:#.3g}"),
     ]  # fmt: skip
-    for axis, (title, value, colours, edges, form) in zip(axes, panels, strict=True):
+    for axis, (name, value, colours, edges, form) in zip(axes, panels, strict=True):
         grid = np.full((len(populations), len(columns)), np.nan)
         for row in rows:
             at = columns.index((int(row["n"]), float(row["mu"])))
@@ -97,7 +102,7 @@ def heat_map(rows: Sequence[Row], statistic: str, level: str) -> Figure:
                     color="white" if dark else "black",
                 )
         axis.set_yticks(range(len(populations)), populations, fontsize=7)
-        axis.set_title(title, loc="left", fontsize=9)
+        axis.set_title(name, loc="left", fontsize=9)
         sizes = [n for n, _ in columns]
         for j in range(1, len(columns)):
             if sizes[j] != sizes[j - 1]:
@@ -111,9 +116,36 @@ def heat_map(rows: Sequence[Row], statistic: str, level: str) -> Figure:
             va="top", fontsize=8,
         )  # fmt: skip
     axes[1].set_xlabel("budget μ, and n below it", fontsize=8, labelpad=16)
-    figure.suptitle(f"{statistic}s, level {level}", x=0.01, ha="left", fontsize=11)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     figure.tight_layout()
     return figure
+
+
+def picture(statistic: str, level: str, method: str = "") -> str:
+    """Return the name of a heat map's file."""
+    words = [statistic, level.replace("0.", ""), *method.lower().replace(",", "").split()]
+    return f"atlas_{'_'.join(words)}.png"
+
+
+def groups(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
+    """Yield statistics, levels and their cells."""
+    for statistic in dict.fromkeys(r["statistic"] for r in rows):
+        for level in sorted({r["level"] for r in rows if r["statistic"] == statistic}):
+            found = [r for r in rows if r["statistic"] == statistic and r["level"] == level]
+            yield statistic, level, found
+
+
+def data_sets_of(rows: Sequence[Row]) -> str:
+    """Return in words how many data sets cells have."""
+    sets = sorted({int(r["data_sets"]) for r in rows})
+    return " or ".join(f"{s:,}" for s in sets)
+
+
+def others(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, list[Row]]]:
+    """Yield statistics, levels and methods that aren't the default, and their cells."""
+    for statistic, level, found in groups([r for r in rows if not is_default(r)]):
+        for method in dict.fromkeys(r["method"] for r in found):
+            yield statistic, level, method, [r for r in found if r["method"] == method]
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -126,39 +158,52 @@ def page(rows: Sequence[Row]) -> str:
         "`benchmarks/coverage_atlas.csv`, with its seed, versions and number of data sets.",
         "",
         f"{len(rows)} cells. Bounds on coverage are simultaneous: with probability "
-        f"{1 - SIMULTANEOUS:.0%} all of them hold at once.",
+        f"{1 - SIMULTANEOUS:.0%} all of them hold at once. The non-private intervals are Student's "
+        "t for means, with the jackknife's variance for U-statistics, and that of order statistics "
+        "for quantiles, on the same data.",
         "",
     ]
-    for statistic in dict.fromkeys(r["statistic"] for r in rows):
-        for level in sorted({r["level"] for r in rows if r["statistic"] == statistic}):
-            cells = [r for r in rows if r["statistic"] == statistic and r["level"] == level]
-            name = f"atlas_{statistic}_{level.replace('0.', '')}.png"
-            under = wanting(cells)
-            least = min(cells, key=lambda r: float(r["coverage"]) - promised(r))
-            sets = sorted({int(r["data_sets"]) for r in cells})
-            against = (
-                f"the smaller of {level} and the t interval's coverage on the same data"
-                if statistic == "mean"
-                else level
-            )
-            lines += [
-                f"## {statistic.capitalize()}s at level {level}",
-                "",
-                f"{len(cells)} cells of {' or '.join(f'{s:,}' for s in sets)} data sets, by "
-                f"{cells[0]['method']}. Held to {against}, less {SLACK[statistic]}: "
-                f"{len(under)} cells are surely under it. The lowest against its promise is "
-                f"{least['population']}, n = {int(least['n']):,}, μ = {least['mu']}: "
-                f"{float(least['coverage']):.3f} (promised {promised(least):.3f}).",
-                "",
-                f"![coverage and width]({name})",
-                "",
-            ]
+    for statistic, level, found in groups([r for r in rows if is_default(r)]):
+        under = wanting(found)
+        least = min(found, key=lambda r: float(r["coverage"]) - promised(r))
+        against = (
+            level
+            if statistic == "quantile"
+            else f"the smaller of {level} and the t interval's coverage on the same data"
+        )
+        lines += [
+            f"## {statistic.capitalize()}s at level {level}",
+            "",
+            f"{len(found)} cells of {data_sets_of(found)} data sets, by "
+            f"{found[0]['method']}. Held to {against}, less {SLACK[statistic]}: "
+            f"{len(under)} cells are surely under it. The lowest against its promise is "
+            f"{least['population']}, n = {int(least['n']):,}, μ = {least['mu']}: "
+            f"{float(least['coverage']):.3f} (promised {promised(least):.3f}).",
+            "",
+            f"![coverage and width]({picture(statistic, level)})",
+            "",
+        ]
+    for statistic, level, method, found in others(rows):
+        under, many = wanting(found), [r for r in found if float(r["mu"]) <= 1]
+        least = min(found, key=lambda r: float(r["coverage"]))
+        short = sum(row in many for row in under)
+        lines += [
+            f"## {statistic.capitalize()}s at level {level}, by {method}",
+            "",
+            f"Not the default. {len(found)} cells of {data_sets_of(found)} data sets; "
+            f"{len(under)} are surely under what is promised, {short} of them among the "
+            f"{len(many)} with μ of 1 and under. The lowest is {least['population']}, "
+            f"n = {int(least['n']):,}, μ = {least['mu']}: {float(least['coverage']):.3f}.",
+            "",
+            f"![coverage and width]({picture(statistic, level, method)})",
+            "",
+        ]
     return "\n".join(lines)
 
 
 def means_in_short(rows: Sequence[Row]) -> list[str]:
     """Return README's paragraph and table on means at level 0.9."""
-    cells = [r for r in rows if r["statistic"] == "mean" and r["level"] == "0.9"]
+    cells = [r for r in rows if r["statistic"] == "mean" and r["level"] == "0.9" and is_default(r)]
     short = max(promised(r) - float(r["coverage"]) for r in cells)
     sizes = sorted({int(r["n"]) for r in cells})
     budgets = sorted({float(r["mu"]) for r in cells})
@@ -189,7 +234,9 @@ def means_in_short(rows: Sequence[Row]) -> list[str]:
 
 def quantiles_in_short(rows: Sequence[Row]) -> list[str]:
     """Return README's paragraph and tables on quantiles at level 0.9."""
-    cells = [r for r in rows if r["statistic"] == "quantile" and r["level"] == "0.9"]
+    cells = [
+        r for r in rows if r["statistic"] == "quantile" and r["level"] == "0.9" and is_default(r)
+    ]
     least = min(float(r["coverage"]) for r in cells)
     sets = sorted({int(r["data_sets"]) for r in cells})
     sizes = sorted({int(r["n"]) for r in cells})
@@ -214,11 +261,38 @@ def quantiles_in_short(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def u_statistics_in_short(rows: Sequence[Row]) -> list[str]:
+    """Return README's paragraph and table on U-statistics at level 0.9, n = 2000."""
+    budgets = (0.25, 0.5, 1.0)
+    cells = [
+        r for r in rows
+        if r["statistic"] == "u-statistic" and r["level"] == "0.9" and int(r["n"]) == 2000
+        and float(r["mu"]) in budgets
+    ]  # fmt: skip
+    lines = [
+        "**U-statistics** by private variance, the default, beside resampling: the same at "
+        "n = 2000, over the t interval with the jackknife's variance.",
+        "",
+        "| n = 2000 | method | " + " | ".join(f"μ = {mu:g}" for mu in budgets) + " |",
+        "| --- | --- |" + " --- |" * len(budgets),
+    ]
+    by_cell = {(r["population"], r["method"], float(r["mu"])): r for r in cells}
+    for population, method in dict.fromkeys((r["population"], r["method"]) for r in cells):
+        found = [by_cell[population, method, mu] for mu in budgets]
+        shown = [
+            f"{float(r['width_over_reference']):.2f} ({float(r['coverage']):.2f})" for r in found
+        ]
+        lines.append(f"| {population} | {method} | " + " | ".join(shown) + " |")
+    return lines
+
+
 def write_in_short(rows: Sequence[Row]) -> None:
     """Put both between README's marks."""
     before, rest = README.read_text().split(BEGIN)
     _, after = rest.split(END)
-    lines = [*means_in_short(rows), "", *quantiles_in_short(rows)]
+    lines = [
+        *means_in_short(rows), "", *quantiles_in_short(rows), "", *u_statistics_in_short(rows)
+    ]  # fmt: skip
     README.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after)
 
 
@@ -233,11 +307,17 @@ def main() -> None:
     """Write the page and the pictures."""
     found = cells(RESULTS)
     order = {(study, name): i for i, (study, name) in enumerate(studied())}
-    rows = [found[key] for key in sorted(found, key=lambda key: order[key[0], key[1]])]
-    for statistic in dict.fromkeys(r["statistic"] for r in rows):
-        for level in {r["level"] for r in rows if r["statistic"] == statistic}:
-            name = f"atlas_{statistic}_{level.replace('0.', '')}.png"
-            heat_map(rows, statistic, level).savefig(DOCS / name, dpi=150)
+    methods = [method for each in METHODS.values() for method in each]
+    rows = [
+        found[key]
+        for key in sorted(found, key=lambda key: (order[key[0], key[1]], methods.index(key[5])))
+    ]
+    for statistic, level, of_default in groups([r for r in rows if is_default(r)]):
+        drawn = heat_map(of_default, f"{statistic}s, level {level}")
+        drawn.savefig(DOCS / picture(statistic, level), dpi=150)
+    for statistic, level, method, of_other in others(rows):
+        drawn = heat_map(of_other, f"{statistic}s by {method}, level {level}")
+        drawn.savefig(DOCS / picture(statistic, level, method), dpi=150)
     (DOCS / "coverage_atlas.md").write_text(page(rows))
     write_in_short(rows)
 

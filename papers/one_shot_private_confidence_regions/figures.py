@@ -45,7 +45,7 @@ TITLES = {
 }
 EVERY = {  # what is in which column
     "default": (
-        "private variance", "delta method", "rank inversion", "half-centred", "private sandwich",
+        "delta method", "private variance", "rank inversion", "half-centred", "private sandwich",
     ),
     "CR-GS with": ("CR-GS, published, with replacement",),
     "without": ("CR-GS, published, without",),
