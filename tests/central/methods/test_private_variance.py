@@ -311,3 +311,16 @@ def test_degenerate_kernels_are_refused():
     statistic = ProductKernel((-1, 1), degenerate=True)
     with pytest.raises(InvalidType, match="isn't degenerate"):
         confidence_region(np.zeros(9), statistic, budget=GDP(1.0), method=PrivateVariance())
+
+
+def test_the_half_width_is_in_the_units_of_both_where_their_ratio_is_not_one():
+    n, statistic = 500, ProductKernel((1, 3))
+    plan = PrivateVariance(0.8).plan(statistic.for_shape(n, 1), Request(n, 0.5, 0.9, 1))
+    ((center_unit, spread_unit),) = plan.units
+    ratio = float(spread_unit / center_unit**2)
+    assert ratio > 1.7  # (8/6)²
+    t, nu, d = stats.t.isf(0.05, n - 1), plan.public["center_noise"], plan.public["variance_noise"]
+    for variance in (2 * d, 0.0, -d):
+        total = total_variance(variance / n + nu * nu, d / n, nu * nu, t)
+        scaled = plan.half_width(variance / float(spread_unit), ratio)
+        assert scaled * float(center_unit) == pytest.approx(t * math.sqrt(total))
