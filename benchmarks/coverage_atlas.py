@@ -242,7 +242,7 @@ def without_privacy(
     n, miss = len(data), (1 - level) / 2
     if population.estimand is not None:
         statistic = population.estimand.for_shape(n, data.ndim)
-        (value,), (variance,) = statistic.jackknife(statistic.encode(data.reshape(n, -1)))
+        value, variance = statistic.jackknife(statistic.encode(data.reshape(n, -1)))
         center = float(value + statistic.origin[0])
         t = stats.t.isf(miss, n - 1) * math.sqrt(variance / n)
         return center - t, center + t

@@ -202,22 +202,30 @@ def variances(runs: Runs) -> Iterator[Audit]:
     """Private variance and the delta method."""
     module, n = test_private_variance, runs(4000)
     for mu in (1.0, 2.0):
-        plan = module.plan_for(mu)
-        yield Audit("private variance", mu, "μ", partial(module.leak, plan, runs=n))
-    for shape in ("box", "ellipsoid"):
-        plan = module.plan_for(2.0, columns=2, shape=shape)
-        yield Audit(
-            f"private variance, two columns, {shape}", 2.0, "μ",
-            partial(module.leak, plan, 2, runs(2000)),
-        )  # fmt: skip
+        attack = partial(module.leak, module.plan_for(mu), runs=n)
+        yield Audit("private variance", mu, "μ", attack)
+    attack = partial(module.leak, module.plan_for(2.0), module.GOLDEN, runs=n)
+    yield Audit("private variance, where both moments move", 2.0, "μ", attack)
+    plan = module.plan_for(2.0, columns=2)
+    yield Audit(
+        "private variance, two columns, box", 2.0, "μ",
+        partial(module.leak, plan, module.GOLDEN, 2, runs(2000)),
+    )  # fmt: skip
+    plan = module.plan_for(2.0, columns=2, shape="ellipsoid")
+    yield Audit(
+        "private variance, two columns, ellipsoid", 2.0, "μ",
+        partial(module.leak_of_an_ellipsoid, plan, 2, runs(2000)),
+    )  # fmt: skip
     plan = module.plan_for(2.0)
-    for part, factor in (("center", 2), ("spread", 4)):
-        noise = getattr(plan, part)
-        quiet = module.replace(noise, sensitivity=noise.sensitivity / factor)
-        yield broken(
-            f"private variance, 1/{factor} of the {part}'s noise", 2.0, "μ",
-            partial(module.leak, module.replace(plan, **{part: quiet}), runs=n),
-        )  # fmt: skip
+    quiet = module.replace(plan.mechanism, sensitivity=plan.mechanism.sensitivity / 2)
+    yield broken(
+        "private variance, half the noise", 2.0, "μ",
+        partial(module.leak, module.replace(plan, mechanism=quiet), runs=n),
+    )  # fmt: skip
+    yield broken(
+        "private variance, a third of the second moment's noise", 2.0, "μ",
+        partial(module.small_bulge_leak, n, None),
+    )  # fmt: skip
     plan = module.mean_difference_plan(2.0)
     yield Audit(
         "jackknifed mean difference", 2.0, "μ", partial(module.leak_of_a_mean_difference, plan, n),

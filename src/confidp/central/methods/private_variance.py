@@ -1,21 +1,27 @@
 """Private variance: noisy estimates and variances, and intervals that count all three errors.
 
-Not from the paper: for means and U-statistics this is the interval to beat. Its half-width carries noise of order
-1/n, where a resampling quantile's is of order 1/√n.
+Not from the paper: for means and U-statistics this is the interval to beat. Its half-width carries
+noise of order 1/n, where a resampling quantile's is of order 1/√n.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from confidp.central.methods.estimated_variance import center_share, student_t, total_variance
-from confidp.central.methods.method import Plan, Released, Request, box_around, unsuitable
+from confidp.central.methods.joint_moments import (
+    NORMAL,
+    JointMomentsPlan,
+    moments_mechanism,
+    one_sided,
+)
+from confidp.central.methods.method import Plan, Released, Request, bound_beside, unsuitable
 from confidp.central.methods.noise_aware import parameter_bounds
-from confidp.central.methods.private_covariance import means_mechanism, plan_ellipsoid
+from confidp.central.methods.private_covariance import plan_ellipsoid
 from confidp.central.statistics.jackknife import Jackknifed
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records, Statistic
@@ -31,40 +37,40 @@ SHAPES = ("box", "ellipsoid")
 class PrivateVariance:
     """t intervals for means and U-statistics, from private estimates and private variances.
 
-    For means of d columns of ranges R_j, and μ² divided as μ_c² + μ_v² = μ²:
+    For means of d columns of ranges R_j (`JointMomentsPlan`):
 
-    - centers ``x̃_j = x̄_j + ν_j Z``, ν_j = √d·R_j/(nμ_c);
-    - variances ``ṽ_j = s_j² + d_j Z′``, d_j = √d·R_j²/(nμ_v), s_j² with divisor n − 1;
-    - half-widths ``t·√w_j``, w_j being what `total_variance` makes of ṽ_j/n + ν_j².
+    - centers ``x̃_j = x̄_j + ν_j Z``, ν_j = √d·R_j/(nμ), as if nothing else were released;
+    - variances s̃_j², with noise of deviation ν_j·R_j·√(β² + (1 − 2m_j)²), m_j the mean on [0, 1]
+      and β = 0.3003;
+    - half-widths ``t·√w_j``, w_j being what `total_variance` makes of s̃_j²/n + ν_j².
 
     t is the quantile of Student's t with n − 1 degrees of freedom at the two-sided level
     (1 − α)^{1/d}, so that all d intervals hold at once: a box. One-sided bounds are at 1 − α/d.
 
-    For a U-statistic the same with d = 1, U for x̄, n times the jackknife's variance V for s², and
-    what one record moves them for R/n and R²/n: of a kernel of two records with range R, 2R/n and
+    For a U-statistic (`JackknifePlan`) U and n times the jackknife's variance are released with
+    μ_c² + μ_v² = μ²: of a kernel of two records with range R, one record moves them by 2R/n and
     about (2R)²/n (`confidp.central.statistics.jackknife`).
 
     Parameters
     ----------
     center_share
-        μ_c²/μ², in (0, 1). By default a public rule of n, μ, d and the level (`center_share`).
+        μ_c²/μ², in (0, 1), for U-statistics and ellipsoids. By default a public rule of n, μ, d and
+        the level (`center_share`). Means with their variances have nothing to share.
     shape
         ``"box"``, or ``"ellipsoid"`` for a private covariance matrix (`PrivateCovariancePlan`): of
         less volume where columns are correlated, and with wider sides. The same in one dimension.
 
     Notes
     -----
-    **Privacy.** Scale the columns to [0, 1]. Replacing one of n records moves each mean by at most
-    1/n and each variance by at most 1/n (`Variance`), so d of either by √d/n in ℓ2, which one
-    record that goes from corner to corner attains. Two Gaussian mechanisms at μ_c and μ_v compose
-    to μ, and the rest is post-processing. ∎ The lattices add 2d·δ₀ to δ. Both statistics are exact
-    fractions: there is no float error to cover. For a U-statistic the two sensitivities are those
-    of the module `jackknife`, with its theorem.
+    **Privacy.** `moments_mechanism` has the proof for means: one Gaussian mechanism at μ. For a
+    U-statistic two of them, at μ_c and μ_v, with the sensitivities of the module `jackknife`,
+    compose to μ. The rest is post-processing. ∎ The lattices add 2d·δ₀ to δ. All that is released
+    is exact fractions before noise: there is no float error to cover.
 
     **Coverage.** x̃_j − θ_j is close to normal with variance σ²/n + ν², which is estimated with
-    noise of deviation d_j/n; `total_variance` counts that, one- and two-sided. What is left is what
-    the t interval itself lacks where n is small and the data are skewed. Šidák's inequality makes d
-    two-sided intervals simultaneous whatever the correlations, and Bonferroni's one-sided ones.
+    noise; that is counted, one- and two-sided. What is left is what the t interval itself lacks
+    where n is small and the data are skewed. Šidák's inequality makes d two-sided intervals
+    simultaneous whatever the correlations, and Bonferroni's one-sided ones.
 
     A one-sided interval ends at the column's own bound on its other side.
 
@@ -73,7 +79,7 @@ class PrivateVariance:
     >>> from confidp.central.methods.method import Request
     >>> plan = PrivateVariance().plan(Mean(((0, 1), (0, 50))), Request(1000, 1.0, 0.9, 1))
     >>> plan.public["center_noise"]
-    [0.0016..., 0.0811...]
+    [0.0014..., 0.0707...]
     """
 
     center_share: float | None = None
@@ -97,136 +103,99 @@ class PrivateVariance:
         return True
 
     def plan(self, statistic: Statistic, request: Request) -> Plan:
-        """Choose both noise scales."""
-        n, d = request.n, len(statistic.origin)
+        """Choose the noise scales."""
+        n = request.n
+        if isinstance(statistic, Mean):
+            return self._means(statistic, request)
         if not isinstance(statistic, Jackknifed) or not statistic.has_jackknife(n):
             need = "a mean, or a U-statistic of enough records whose kernel isn't degenerate,"
             raise unsuitable("PrivateVariance", need, statistic)
-        if self.shape == "ellipsoid" and d > 1 and isinstance(statistic, Mean):
+        t = student_t(request)
+        center, spread = statistic.jackknife_sensitivity(n)
+        ratio = to_float(spread / (n * center**2))  # 1 where V moves as a mean's variance would
+        share = (
+            center_share(request, 1, (t * t + 1) / 4 * ratio**2)
+            if self.center_share is None
+            else Fraction(self.center_share)
+        )
+        mu_squared = Fraction(request.mu) ** 2
+        return JackknifePlan(
+            statistic=statistic,
+            request=request,
+            center=GaussianMechanism(center, sqrt_down(share * mu_squared)),
+            spread=GaussianMechanism(spread, sqrt_down((1 - share) * mu_squared)),
+            t=t,
+        )
+
+    def _means(self, statistic: Mean, request: Request) -> Plan:
+        n, d = request.n, len(statistic.grids)
+        if self.shape == "ellipsoid" and d > 1:
             if request.alternative != "two-sided":
                 raise InvalidArgument(
                     f"alternative must be 'two-sided' for an ellipsoid, not {request.alternative!r}"
                 )
             return plan_ellipsoid(statistic, request, self.center_share)
-        t = student_t(request, intervals=d)
-        centers, spreads = statistic.jackknife_sensitivity(n)
-        units = tuple((n * c, n * v) for c, v in zip(centers, spreads, strict=True))
-        ratio = max(_ratio(unit) for unit in units)
-        share = (
-            center_share(request, d, (t * t + 1) / 4 * ratio**2)
-            if self.center_share is None
-            else Fraction(self.center_share)
-        )
-        mu_squared = Fraction(request.mu) ** 2
-        return PrivateVariancePlan(
-            statistic=statistic,
-            request=request,
-            center=means_mechanism(n, d, sqrt_down(share * mu_squared)),
-            spread=means_mechanism(n, d, sqrt_down((1 - share) * mu_squared)),
-            t=t,
-            units=units,
-        )
+        if self.center_share is not None:
+            raise InvalidArgument(
+                f"center_share must be None for intervals of means, not {self.center_share:g}: "
+                f"their variances come with them"
+            )
+        mechanism = moments_mechanism(n, d, request.mu)
+        return JointMomentsPlan(statistic, request, mechanism, student_t(request, intervals=d))
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateVariancePlan:
-    """Private variance with both noise scales chosen, in units by which one record moves all 1/n.
-
-    `units` are such ones of θ_j and V_j: R_j and R_j² for means.
-    """
+class JackknifePlan:
+    """An interval for a U-statistic with both noise scales chosen."""
 
     statistic: Jackknifed
     request: Request
     center: GaussianMechanism
     spread: GaussianMechanism
     t: float
-    units: tuple[tuple[Fraction, Fraction], ...]
 
     @property
     def cost(self) -> GDP:
-        """μ, and the lattices' 2d·δ₀."""
+        """μ, and the lattices' 2δ₀."""
         return GDP(self.request.mu, (self.center.cost + self.spread.cost).delta)
 
     @property
     def name(self) -> str:
         """For people."""
-        return "private variance" if len(self.units) == 1 else "private variance (box)"
+        return "private variance"
 
     @property
     def assumes(self) -> tuple[str, ...]:
         """What the stated coverage rests on."""
-        return (
-            "n is large enough for the estimate to be close to normal: on very skewed data a few "
-            "hundred rows are not, with privacy or without",
-        )
+        return (NORMAL,)
 
     @property
     def public(self) -> Mapping[str, Any]:
         """n and the noise scales, in the units of the data and of their square."""
         return {
             "n": self.request.n,
-            "center_noise": _one_or_all([self.center.scale * to_float(c) for c, _ in self.units]),
-            "variance_noise": _one_or_all([self.spread.scale * to_float(v) for _, v in self.units]),
+            "center_noise": self.center.scale,
+            "variance_noise": self.spread.scale,
             "counts_noise": True,
         }
 
     def release(self, records: Records, randomness: Randomness) -> Released:
-        """Release the estimates and their variances, and make the intervals."""
-        exact, exact_variances = self.statistic.jackknife(records)
-        scaled = [x / c for x, (c, _) in zip(exact, self.units, strict=True)]
-        scaled_variances = [x / v for x, (_, v) in zip(exact_variances, self.units, strict=True)]
-        moved = self.center.release(scaled, randomness)
-        variances = [to_float(v) for v in self.spread.release(scaled_variances, randomness)]
-        units = [(to_float(c), to_float(v)) for c, v in self.units]
-        center = [
-            to_float(origin + unit * m)
-            for origin, (unit, _), m in zip(self.statistic.origin, self.units, moved, strict=True)
-        ]
-        reach = [
-            unit * self.half_width(variance, _ratio(both))
-            for (unit, _), both, variance in zip(units, self.units, variances, strict=True)
-        ]
-        in_units = [v * variance for (_, v), variance in zip(units, variances, strict=True)]
-        public = {"variance": _one_or_all(in_units)}
-        if self.request.alternative == "two-sided":
-            if len(center) == 1:
-                return Released(tuple(center), reach[0], public)
-            sides = [(c - h, c + h) for c, h in zip(center, reach, strict=True)]
-            return box_around(center, sides, public)
-        ends = zip(center, reach, self._limits(), strict=True)
-        box = tuple(_side(c, h, limits, self.request.alternative) for c, h, limits in ends)
-        return Released(tuple(center), max(reach), public, box=box)
+        """Release U and V, and make the interval."""
+        u, v = self.statistic.jackknife(records)
+        (moved,), (noisy,) = (
+            self.center.release([u], randomness),
+            self.spread.release([v], randomness),
+        )
+        variance, center = to_float(noisy), to_float(moved + self.statistic.origin[0])
+        reach, alternative = self.half_width(variance), self.request.alternative
+        public = {"variance": variance}
+        if alternative == "two-sided":
+            return Released((center,), reach, public)
+        side = one_sided(center, reach, parameter_bounds(self.statistic), alternative)
+        return bound_beside(center, side, alternative, public)
 
-    def half_width(self, variance: float, ratio: float = 1.0) -> float:
-        """Return the half-width that a released variance makes, both scaled: post-processing.
-
-        `ratio` is the variance's unit over the square of the estimate's.
-        """
+    def half_width(self, variance: float) -> float:
+        """Return the half-width that a released V makes: post-processing."""
         n, least = self.request.n, self.center.scale**2
-        noise = ratio * self.spread.scale / n
-        total = total_variance(ratio * variance / n + least, noise, least, self.t)
+        total = total_variance(variance / n + least, self.spread.scale / n, least, self.t)
         return self.t * math.sqrt(total)
-
-    def _limits(self) -> Sequence[tuple[float, float]]:
-        if isinstance(self.statistic, Mean):
-            return tuple(self.statistic.bounds)
-        return (parameter_bounds(self.statistic),)
-
-
-def _ratio(unit: tuple[Fraction, Fraction]) -> float:
-    center, spread = unit
-    return to_float(spread / center**2)
-
-
-def _side(
-    center: float, reach: float, bounds: tuple[float, float], alternative: str
-) -> tuple[float, float]:
-    """Return a one-sided interval, up to the bound: a mean can't be outside of its bounds."""
-    lower, upper = bounds
-    if alternative == "greater":
-        return min(center - reach, upper), upper
-    return lower, max(center + reach, lower)
-
-
-def _one_or_all(numbers: list[float]) -> float | list[float]:
-    return numbers[0] if len(numbers) == 1 else numbers

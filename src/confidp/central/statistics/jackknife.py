@@ -27,7 +27,7 @@ from typing import Protocol, runtime_checkable
 
 from confidp.central.statistics.statistic import Records, Statistic
 
-Exact = tuple[list[Fraction], list[Fraction]]
+Pair = tuple[Fraction, Fraction]
 
 
 @runtime_checkable
@@ -37,16 +37,16 @@ class Jackknifed(Statistic, Protocol):
     def has_jackknife(self, n: int, /) -> bool:
         """Return whether V tells the error of n records: not for a degenerate kernel."""
 
-    def jackknife(self, records: Records, /) -> Exact:
-        """Return θ − origin and V, each by coordinate. Exact, and **private**."""
+    def jackknife(self, records: Records, /) -> Pair:
+        """Return θ − origin and V. Exact, and **private**."""
 
-    def jackknife_sensitivity(self, n: int, /) -> Exact:
-        """Return the most that one record moves each coordinate of θ, and of V."""
+    def jackknife_sensitivity(self, n: int, /) -> Pair:
+        """Return the most that one record moves θ, and the most that it moves V."""
 
 
 def jackknife_from(
     n: int, order: int, partners: int, total: Fraction | int, squares: Fraction | int
-) -> tuple[Fraction, Fraction]:
+) -> Pair:
     """Return U and V, from Σ D_i and Σ D_i². **Private**.
 
     D_i is the sum of h over the tuples that hold record i, of which there are `partners`.

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, encode_columns, is_list
 from confidp.central.resampling import IndexSets
-from confidp.central.statistics.exact import exact_sums
-from confidp.central.statistics.jackknife import Exact, jackknife_from
 from confidp.central.statistics.statistic import Resampled, Statistic, resample_one_by_one
 from confidp.errors import InvalidArgument, InvalidType
 from confidp.privacy.guarantees import sqrt_up
@@ -115,25 +113,6 @@ class Mean:
             else Fraction(sqrt_up(sum((r * r for r in ranges), Fraction(0))))
         )
         return diameter / n
-
-    def has_jackknife(self, n: int) -> bool:
-        """Return True."""
-        return True
-
-    def jackknife(self, records: NDArray[np.int64]) -> Exact:
-        """Return the means, less the lower bounds, and the sample variances. **Private**."""
-        n, means, variances = len(records), [], []
-        for grid, column in zip(self.grids, records.T, strict=True):
-            total, _, squares = exact_sums(column, column)
-            mean, variance = jackknife_from(n, 1, 1, total, squares)
-            means.append(mean * grid.step)
-            variances.append(variance * grid.step**2)
-        return means, variances
-
-    def jackknife_sensitivity(self, n: int) -> Exact:
-        """Return R_j/n and R_j²/n (``docs/private_variance.md``, section 1)."""
-        ranges = [grid.range for grid in self.grids]
-        return [r / n for r in ranges], [r * r / n for r in ranges]
 
     def pivot_sensitivity(self, n: int, m: int, kappa: int) -> Fraction:
         """Return the diameter times max(|κ/m − 1/n|, 1/n).

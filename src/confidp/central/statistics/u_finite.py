@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from confidp.central.grid import Grid
 from confidp.central.statistics.exact import exact_dot
-from confidp.central.statistics.jackknife import Exact, jackknife_from, spread_sensitivity
+from confidp.central.statistics.jackknife import Pair, jackknife_from, spread_sensitivity
 from confidp.central.statistics.u_pairs import NOT_DEGENERATE, check_size
 from confidp.central.statistics.u_smooth import check_degenerate, known_degenerate, smooth_bound
 from confidp.errors import InvalidArgument, InvalidType
@@ -153,20 +153,20 @@ class FiniteUStatistic:
         """Return whether there are three records, and the kernel isn't known to be degenerate."""
         return n >= 3 and not self.degenerate
 
-    def jackknife(self, records: NDArray[np.int64]) -> Exact:
+    def jackknife(self, records: NDArray[np.int64]) -> Pair:
         """Return U − origin, and n times its jackknife variance. **Private**."""
         n, counts = len(records), self._counts(records)
         each = (self.table @ counts - np.diag(self.table)).tolist()
         total = sum(c * d for c, d in zip(counts.tolist(), each, strict=True))
         squares = sum(c * d * d for c, d in zip(counts.tolist(), each, strict=True))
         u, variance = jackknife_from(n, 2, n - 1, total, squares)
-        return [u * self.grid.step], [variance * self.grid.step**2]
+        return u * self.grid.step, variance * self.grid.step**2
 
-    def jackknife_sensitivity(self, n: int) -> Exact:
+    def jackknife_sensitivity(self, n: int) -> Pair:
         """Return GS, and what the table's range allows (the theorem in `jackknife`)."""
         check_size(n, 3)
         spread = spread_sensitivity(n, 2, self.grid.range, all_pairs=True)
-        return [self.sensitivity(n)], [spread]
+        return self.sensitivity(n), spread
 
     def smooth_sensitivity(self, records: NDArray[np.int64], beta: float) -> float:
         """Return SS_β, rounded up by at most a relative 2^-42."""

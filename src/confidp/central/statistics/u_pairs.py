@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds, is_list
-from confidp.central.statistics.jackknife import Exact, jackknife_from, spread_sensitivity
+from confidp.central.statistics.jackknife import Pair, jackknife_from, spread_sensitivity
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.errors import InvalidArgument, shown
 
@@ -104,17 +104,17 @@ class PairStatistic(ABC):
         """Return whether there are three records: the kernel isn't degenerate."""
         return n >= 3
 
-    def jackknife(self, records: NDArray[np.int64]) -> Exact:
+    def jackknife(self, records: NDArray[np.int64]) -> Pair:
         """Return U − origin, and n times its jackknife variance. **Private**."""
         n = len(records)
         u, variance = jackknife_from(n, 2, n - 1, *self.partner_sums(records))
-        return [u - self.origin[0]], [variance]
+        return u - self.origin[0], variance
 
-    def jackknife_sensitivity(self, n: int) -> Exact:
+    def jackknife_sensitivity(self, n: int) -> Pair:
         """Return 2b/n, and what h's diameter allows (the theorem in `jackknife`)."""
         check_size(n, 3)
         low, high = self.kernel_range
-        return [self.sensitivity(n)], [spread_sensitivity(n, 2, high - low, all_pairs=True)]
+        return self.sensitivity(n), spread_sensitivity(n, 2, high - low, all_pairs=True)
 
     def rounding(self, n: int) -> Fraction:
         """Return 2^-52 of the reach: one rounding of a number that is at most twice the reach."""

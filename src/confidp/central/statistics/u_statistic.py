@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from confidp.central.grid import Grid, check_bounds
 from confidp.central.statistics.exact import exact_dot, exact_sum
-from confidp.central.statistics.jackknife import Exact, jackknife_from, spread_sensitivity
+from confidp.central.statistics.jackknife import Pair, jackknife_from, spread_sensitivity
 from confidp.central.statistics.mean import PUBLIC_BOUNDS
 from confidp.central.statistics.u_pairs import (
     NOT_DEGENERATE,
@@ -165,7 +165,7 @@ class UStatistic:
         """Return whether more than r records, and a kernel not known to be degenerate."""
         return n > self.order and not self.degenerate
 
-    def jackknife(self, records: NDArray[np.float64]) -> Exact:
+    def jackknife(self, records: NDArray[np.float64]) -> Pair:
         """Return U less the kernel's lowest value, and n times its jackknife variance. **Private**.
 
         Of an incomplete design, that of the module `jackknife`.
@@ -178,9 +178,9 @@ class UStatistic:
         partners = len(tuples) * self.order // n
         sums = exact_sum(each), exact_dot(each, each)
         u, variance = jackknife_from(n, self.order, partners, *sums)
-        return [u * self.grid.step], [variance * self.grid.step**2]
+        return u * self.grid.step, variance * self.grid.step**2
 
-    def jackknife_sensitivity(self, n: int) -> Exact:
+    def jackknife_sensitivity(self, n: int) -> Pair:
         """Return r·b/n and what the theorem in `jackknife` allows, of the design and the order.
 
         If `vectorized`, a step of the kernel's grid more for U, since all values may move by one
@@ -191,7 +191,7 @@ class UStatistic:
         spread = spread_sensitivity(n, self.order, self.grid.range, all_pairs=self.rounds is None)
         more = Fraction(self.order**2 * (n - 1), (n - self.order) ** 2)
         more *= 2 * n * self.grid.range * step
-        return [self.sensitivity(n) + step], [spread + more]
+        return self.sensitivity(n) + step, spread + more
 
     def sensitivity(self, n: int) -> Fraction:
         """Return r·b/n, exact."""
