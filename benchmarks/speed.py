@@ -37,10 +37,10 @@ from scipy.special import expit
 
 from confidp import CRGS, CRSS, GDP, BLBQuant, LogisticERM, Mean, Median, confidence_region
 from confidp.central import grid
-from confidp.central.methods import private_covariance
 from confidp.central.methods.method import Request
 from confidp.central.methods.rank_resampling import RankResamplingPlan, draw_ranks
 from confidp.central.resampling import Resampling, Sampling, ready
+from confidp.central.statistics import exact
 from confidp.local.posterior import Posterior, start, update_many
 from confidp.randomness import Randomness
 
@@ -179,7 +179,7 @@ def by_numpy(run: Callable[[], Any]) -> Any:
     """Run as in a process in which nothing has loaded the compiled loops."""
     with (
         patch.object(grid, "if_loaded", return_value=None),
-        patch.object(private_covariance, "if_loaded", return_value=None),
+        patch.object(exact, "if_loaded", return_value=None),
     ):
         return run()
 

@@ -173,7 +173,9 @@ METHODS = {
         cdp.DetteGraw, MEAN, accounting="numerical", acknowledge_unproved=False
     ),
     "SSVHL25": method(cdp.SSVHL25, MEAN, resample_size=10),
-    "PrivateVariance": method(cdp.PrivateVariance, MEAN, center_share=0.5, shape="box"),
+    "PrivateVariance": method(
+        cdp.PrivateVariance, cdp.GiniMeanDifference(UNIT), center_share=0.5, shape="box"
+    ),
     "PrivateSandwich": method(cdp.PrivateSandwich, LOGISTIC, 2, shape="ball"),
     "Linearised": method(cdp.Linearised, LOGISTIC, 2, resample_size=10),
 }  # fmt: skip

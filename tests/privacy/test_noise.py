@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from confidp.errors import ConfidpError
+from confidp.errors import ConfidpError, InvalidArgument
 from confidp.privacy.noise import (
     LARGEST_MU,
     LATTICE_BITS,
@@ -201,3 +201,8 @@ def test_steps_of_whole_numbers_are_those_of_fractions(sensitivity):
     assert released == tuple(step * mechanism.unit for step in steps)
     noise = [float(x - value) / mechanism.scale for x, value in zip(released, values, strict=True)]
     assert 0 < max(map(abs, noise)) < 6
+
+
+def test_a_budget_whose_noise_no_float_holds_is_refused():
+    with pytest.raises(InvalidArgument, match="mu must be larger"):
+        GaussianMechanism(Fraction(1, 1000), mu=5e-324, dimension=2)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confidp.errors import integer, real
+from confidp.errors import InvalidArgument, integer, real
 from confidp.privacy.guarantees import GDP, float_up
 from confidp.randomness import Randomness
 
@@ -93,6 +93,8 @@ class GaussianMechanism:
         root = math.isqrt(self.dimension - 1) + 1  # √d, rounded up
         moved = self.sensitivity / self.unit + root
         object.__setattr__(self, "lattice_scale", float_up(moved / Fraction(self.mu)))
+        if math.isinf(self.lattice_scale):
+            raise InvalidArgument(f"mu must be larger, such as 1e-300, not {self.mu:g}")
 
     @property
     def unit(self) -> Fraction:

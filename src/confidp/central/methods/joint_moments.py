@@ -23,6 +23,7 @@ from confidp.privacy.guarantees import GDP, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
 
+_BEYOND = 1e200  # times the range squared: noise with which floats can't go on
 BULGE = Fraction(3003, 10_000)  # β, at least φ^(−5/2) = 0.30028…
 
 
@@ -121,7 +122,7 @@ class JointMomentsPlan:
         d, ranges = len(grids), [to_float(grid.range) for grid in grids]
         exact = bulging_means(records, [grid.cells for grid in grids])
         noisy = self.mechanism.release(exact, randomness)
-        means = [to_float(m) for m in noisy[:d]]
+        means = [min(max(to_float(m), 0.0), 1.0) for m in noisy[:d]]  # all that a mean can be
         variances = [self.variance(m, w * BULGE) for m, w in zip(noisy[:d], noisy[d:], strict=True)]
         center = [to_float(g.lower + g.range * m) for g, m in zip(grids, noisy[:d], strict=True)]
         public = {
@@ -146,8 +147,8 @@ class JointMomentsPlan:
 
     def variance(self, mean: Fraction, bulge: Fraction) -> float:
         """Return s̃², which may be negative, from what was released: post-processing."""
-        n = self.request.n
-        return (to_float(mean * (1 - mean) - bulge) + self.mechanism.scale**2) * n / (n - 1)
+        n, nu = self.request.n, Fraction(self.mechanism.lattice_scale) * self.mechanism.unit
+        return to_float((mean * (1 - mean) + nu * nu - bulge) * n / (n - 1))
 
     def half_width(self, mean: float, variance: float) -> float:
         """Return the half-width of a two-sided interval: post-processing."""
@@ -173,7 +174,9 @@ class JointMomentsPlan:
         return nu * nu / (max(variance, 0.0) / self.request.n + nu * nu)
 
     def _total(self, variance: float, noise: float) -> float:
-        n, least = self.request.n, self.mechanism.scale**2
+        n, least = self.request.n, self.mechanism.scale * self.mechanism.scale
+        if least > _BEYOND:
+            return math.inf
         return total_variance(variance / n + least, noise / n, least, self.t)
 
 
