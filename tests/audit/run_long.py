@@ -248,7 +248,7 @@ def variances(runs: Runs) -> Iterator[Audit]:
         "delta method, the whole budget for every part", delta.MU, "μ",
         partial(
             delta.leak, delta.all_of_it_on_every_part(delta.plan_for(delta.SPREAD)), delta.SPREAD,
-            runs=runs(1000),
+            runs=runs(4000),
         ),
     )  # fmt: skip
 

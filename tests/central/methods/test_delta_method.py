@@ -22,6 +22,7 @@ from confidp import (
     confidence_region,
 )
 from confidp.central.methods.delta_method import NOT_CLEAR, DeltaMethod, Scaling
+from confidp.central.methods.joint_moments import bulging_means
 from confidp.central.methods.method import Request
 from confidp.central.methods.private_covariance import unit_covariance, unit_means
 from confidp.errors import InvalidArgument, InvalidType
@@ -77,10 +78,14 @@ def test_no_neighbours_move_moments_or_covariance_by_more_than_the_noise_allows_
         features[1] = _with_centers(plan, features[0], second)
     first, second = features
     assert first.cells == second.cells
-    means = [unit_means(f.rows, f.cells) for f in features]
+    k = len(first.cells)
+    released = unit_means if plan.spread is not None else bulging_means  # with its variance
+    means = [released(f.rows, f.cells) for f in features]
     moved = sum((a - b) ** 2 for a, b in zip(*means, strict=True))
     assert moved <= plan.center.sensitivity**2
-    k = len(first.cells)
+    assert (plan.spread is None) == (k == 1)
+    if plan.spread is None:
+        return
     moved = sum(
         (unit_covariance(first.rows, first.cells, i, j)
          - unit_covariance(second.rows, second.cells, i, j)) ** 2
@@ -130,7 +135,7 @@ def test_the_sizes_of_three_products_are_those_proved():
 @given(st.floats(1e-3, 1e3), st.sampled_from(STATISTICS))
 def test_its_parts_compose_to_no_more_than_the_budget(mu, statistic):
     plan = plan_for(statistic, 50, mu=mu)
-    parts = [plan.center, plan.spread] + ([plan.probe] if plan.probe is not None else [])
+    parts = [part for part in (plan.center, plan.spread, plan.probe) if part is not None]
     total = sum(Fraction(part.mu) ** 2 for part in parts)
     assert Fraction(mu) ** 2 * (1 - Fraction(2) ** -49) <= total <= Fraction(mu) ** 2
     assert plan.cost.mu == mu

@@ -7,7 +7,7 @@ in a few means; the interval inverts the test of each value, as Fieller does for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +17,12 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from confidp.central.methods.estimated_variance import center_share, student_t, total_variance
+from confidp.central.methods.joint_moments import (
+    BULGE,
+    JointMoments,
+    bulging_means,
+    moments_mechanism,
+)
 from confidp.central.methods.method import Released, Request, bound_beside, box_around, unsuitable
 from confidp.central.methods.private_covariance import (
     CovarianceMechanism,
@@ -55,7 +61,8 @@ class DeltaMethod:
 
     - c̃, the columns' means, where m is of centred products, such as (X − EX)²: a small share;
     - m̃, the means of the columns or of the products of X − c̃, scaled (`Scaling`), with noise ν;
-    - S̃, their covariance matrix, with noise ω in every direction.
+    - S̃, their covariance matrix, with noise ω in every direction. Of a single product, the square
+      of X − c̃, the variance comes with its mean (`moments_mechanism`), for no budget of its own.
 
     The interval is {θ: |h(θ, m̃)| ≤ t√w(θ)} within the θ that the bounds allow; w(θ) is what
     `total_variance` makes of bᵀS̃b/n + ν²‖b‖², b = ∂h/∂m at θ and m̃, in scaled columns.
@@ -66,14 +73,16 @@ class DeltaMethod:
     are a fixed function of each record into a known set, whose size `Scaling` bounds, so m̃ and S̃
     are Gaussian mechanisms too. Budgets are fixed beforehand and compose adaptively:
     μ_1² + μ_c² + μ_v² ≤ μ². The rest is post-processing. ∎ Everything released is an exact
-    fraction; the lattices' δ₀ are in the cost.
+    fraction; the lattices' δ₀ are in the cost. A single product's two moments are one Gaussian
+    mechanism, at μ_c² + μ_v².
 
     **Coverage.** At the true θ, h(θ, m̃) is close to normal around 0, with variance
     bᵀΣb/n + ν²‖b‖²; `total_variance` counts the noise in its estimate. A ratio's h is linear in m
     and a standard deviation's b is constant, so that nothing in them is linearised at a noisy
-    point. A correlation's is: its interval is all of [−1, 1], with a note, unless both noisy
-    variances are 3 deviations above 0. A ratio's is all that the bounds allow unless the noisy
-    denominator is t deviations above 0, where Fieller's set is no interval.
+    point. (With a single product w is what `JointMoments` makes of both moments.) A correlation's
+    is: its interval is all of [−1, 1], with a note, unless both noisy variances are 3 deviations
+    above 0. A ratio's is all that the bounds allow unless the noisy denominator is t deviations
+    above 0, where Fieller's set is no interval.
 
     Products of X − c̃ rather than X − EX: with e = c̃ − x̄ ~ N(0, ν²), the mean of (X − c̃)² is
     (n − 1)/n·s² + e². ν² is taken off, and the variance of what stays, 2ν⁴, is counted (ν_x²ν_y²
@@ -114,17 +123,18 @@ class DeltaMethod:
         rest = (1 - probe) * mu_squared
         left = replace(request, mu=sqrt_down(rest))
         share = center_share(left, scaling.size, (t * t + 1) / 4)
+        first = (
+            means_mechanism(n, columns, sqrt_down(probe * mu_squared)) if equation.pairs else None
+        )
+        if k == 1:
+            return DeltaMethodPlan(equation, request, first, moments_mechanism(n, 1, left.mu), t)
         return DeltaMethodPlan(
             equation=equation,
             request=request,
-            probe=(
-                means_mechanism(n, columns, sqrt_down(probe * mu_squared))
-                if equation.pairs
-                else None
-            ),
+            probe=first,
             center=GaussianMechanism(scaling.diameter / n, sqrt_down(share * rest), k),
-            spread=CovarianceMechanism(scaling.spread / n, k, sqrt_down((1 - share) * rest)),
             t=t,
+            spread=CovarianceMechanism(scaling.spread / n, k, sqrt_down((1 - share) * rest)),
         )
 
 
@@ -163,22 +173,28 @@ def _probe_share(request: Request) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class DeltaMethodPlan:
-    """The delta method with every noise scale chosen."""
+    """The delta method with every noise scale chosen.
+
+    Without `spread`, `center` releases a single mean with its variance.
+    """
 
     equation: Equation
     request: Request
     probe: GaussianMechanism | None
     center: GaussianMechanism
-    spread: CovarianceMechanism
     t: float
+    spread: CovarianceMechanism | None = None
 
     @property
     def cost(self) -> GDP:
         """μ, and the lattices' δ."""
-        parts = self.center.cost + self.spread.cost
-        if self.probe is not None:
-            parts = parts + self.probe.cost
-        return GDP(self.request.mu, parts.delta)
+        parts = self.center, self.spread, self.probe
+        return GDP(self.request.mu, sum(part.cost.delta for part in parts if part is not None))
+
+    @property
+    def joint(self) -> JointMoments:
+        """What is said of a single mean that is released with its variance."""
+        return JointMoments(self.request.n, self.center, self.t)
 
     @property
     def name(self) -> str:
@@ -199,7 +215,11 @@ class DeltaMethodPlan:
         return {
             "n": self.request.n,
             "relative_center_noise": self.center.scale,
-            "relative_covariance_noise": self.spread.scale,
+            "relative_covariance_noise": (
+                self.center.scale * math.hypot(1, float(BULGE))  # at most
+                if self.spread is None
+                else self.spread.scale
+            ),
             "relative_probe_noise": None if self.probe is None else self.probe.scale,
             "counts_noise": True,
         }
@@ -219,8 +239,14 @@ class DeltaMethodPlan:
     def measure(self, records: Records, randomness: Randomness) -> Measured:
         """Release all that depends on the data. This spends `cost`."""
         features = self.features(records, randomness)
-        means = self.center.release(unit_means(features.rows, features.cells), randomness)
-        covariance = self.spread.release(features.rows, features.cells, randomness)
+        if self.spread is None:
+            both = bulging_means(features.rows, features.cells)
+            mean, bulge = self.center.release(both, randomness)
+            means: Sequence[Fraction] = [mean]
+            covariance = np.array([[self.joint.variance(mean, bulge * BULGE)]])
+        else:
+            means = self.center.release(unit_means(features.rows, features.cells), randomness)
+            covariance = self.spread.release(features.rows, features.cells, randomness)
         scaled = zip(means, features.lowest, features.units, strict=True)
         moments = np.array([to_float(low + m * unit) for m, low, unit in scaled])
         if self.probe is not None:
@@ -260,15 +286,22 @@ class DeltaMethodPlan:
         """Return the θ that the released numbers don't reject: post-processing."""
         moments, units = measured.moments, measured.units
         n, equation = self.request.n, self.equation
+        if self.spread is None:
+            below, above = self._reach(measured)
+
+            def clear_margin(theta: float) -> float:
+                gap = equation.gap(theta, moments)
+                return (below if gap > 0 else above) - abs(gap)
+
+            return self._between(measured, clear_margin)
+        spread_noise = self.spread.scale
 
         def deviation(gradient: NDArray[np.float64]) -> float:
             b = gradient * units
             square = float(b @ b)
             least = square * self.center.scale**2 + float(gradient**2 @ measured.extra)
             estimate = float(b @ measured.covariance @ b) / n + least
-            return math.sqrt(
-                total_variance(estimate, square * self.spread.scale / n, least, self.t)
-            )
+            return math.sqrt(total_variance(estimate, square * spread_noise / n, least, self.t))
 
         def margin(theta: float) -> float:
             reach = self.t * deviation(equation.gradient(theta, moments))
@@ -280,6 +313,25 @@ class DeltaMethodPlan:
         clear = all(moments[j] > needed * deviation(basis[j]) for j in equation.clear_of_zero)
         if not clear:
             return box_around([low / 2 + high / 2], [(low, high)], {"note": NOT_CLEAR})
+        return self._between(measured, margin)
+
+    def _reach(self, measured: Measured) -> tuple[float, float]:
+        """Return how far below and above the single moment its own expectation may lie."""
+        (moment,), (unit,), (extra,) = measured.moments, measured.units, measured.extra
+        mean, variance = min(max(float(moment / unit), 0.0), 1.0), float(measured.covariance[0, 0])
+        more = float(extra / unit**2)
+        if self.request.alternative == "two-sided":
+            reach = float(unit) * self.joint.half_width(mean, variance, more)
+            return reach, reach
+        below, above = (
+            float(unit) * self.joint.bound_width(mean, variance, side, more)
+            for side in (False, True)
+        )
+        return below, above
+
+    def _between(self, measured: Measured, margin: Callable[[float], float]) -> Released:
+        """Return the interval around the root in which the margin is at least 0."""
+        (low, high), equation, moments = self.equation.limits, self.equation, measured.moments
         center = min(max(equation.root(moments), low), high)
         left, right = _edge(margin, center, low), _edge(margin, center, high)
         alternative = self.request.alternative

@@ -63,14 +63,17 @@ def bulging_means(records: Records, cells: Sequence[int]) -> list[Fraction]:
 
 
 @dataclass(frozen=True, slots=True)
-class JointMomentsPlan:
-    """Intervals for means with the noise scale chosen, for columns scaled to [0, 1].
+class JointMoments:
+    """What a mean and a variance released together say of a mean: post-processing.
+
+    All is for numbers scaled to [0, 1]: n of them, the mechanism that released both, and the t
+    quantile. `extra` is what else is known to be in the variance of the center.
 
     Notes
     -----
-    With ν the noise scale, the variance of each x̃ − θ is T = σ²/n + ν². σ² is estimated without
-    bias by s̃² = (x̃(1 − x̃) + ν² − βw̃)·n/(n − 1), whose noise has two parts to first order:
-    (1 − 2x̄)ν from x̃, and βν of its own. `half_width` counts both.
+    With ν the noise scale, the variance of each x̃ − θ is T = σ²/n + ν² (and `extra`). σ² is
+    estimated without bias by s̃² = (x̃(1 − x̃) + ν² − βw̃)·n/(n − 1), whose noise has two parts
+    to first order: (1 − 2x̄)ν from x̃, and βν of its own. `half_width` counts both.
 
     The first part is a part of the center's own error as well, to a share p = ν²/T of its variance.
     For what of T̃'s noise goes along with the error E, T̃ = T(1 + rE/√T), a two-sided interval
@@ -83,6 +86,50 @@ class JointMomentsPlan:
     before and after, is taken. With normal errors both kinds cover 1 − α but for 0.003, by
     simulation over σ, x̄, μ and levels (``tests/central/methods/test_joint_moments.py``).
     """
+
+    n: int
+    mechanism: GaussianMechanism
+    t: float
+
+    def variance(self, mean: Fraction, bulge: Fraction) -> float:
+        """Return s̃², which may be negative, from what was released."""
+        n, nu = self.n, Fraction(self.mechanism.lattice_scale) * self.mechanism.unit
+        return to_float((mean * (1 - mean) + nu * nu - bulge) * n / (n - 1))
+
+    def half_width(self, mean: float, variance: float, extra: float = 0.0) -> float:
+        """Return the half-width of a two-sided interval."""
+        nu, t = self.mechanism.scale, self.t
+        more = max(t * t * (t * t - 1) / (t * t + 1), 1.0)
+        share = self._own_share(variance, extra)
+        along = (1 - 2 * mean) ** 2 * (1 - share + share * more)
+        noise = nu * math.sqrt(float(BULGE) ** 2 + along)
+        return t * math.sqrt(self._total(variance, noise, extra))
+
+    def bound_width(self, mean: float, variance: float, above: bool, extra: float = 0.0) -> float:
+        """Return a one-sided bound's distance from the center."""
+        nu, t = self.mechanism.scale, self.t
+        noise = nu * math.hypot(float(BULGE), 1 - 2 * mean)
+        plain = t * math.sqrt(self._total(variance, noise, extra))
+        # An error E = x̃ − θ is h where a lower bound is missed, and −h for an upper one.
+        error = -plain if above else plain
+        put_right = variance - self._own_share(variance, extra) * (1 - 2 * mean) * error
+        return max(plain, t * math.sqrt(self._total(put_right, noise, extra)))
+
+    def _own_share(self, variance: float, extra: float) -> float:
+        """Return p, the share of the noise in the variance of the center."""
+        nu = self.mechanism.scale
+        return nu * nu / (max(variance, 0.0) / self.n + nu * nu + extra)
+
+    def _total(self, variance: float, noise: float, extra: float) -> float:
+        n, least = self.n, self.mechanism.scale * self.mechanism.scale + extra
+        if least > _BEYOND:
+            return math.inf
+        return total_variance(variance / n + least, noise / n, least, self.t)
+
+
+@dataclass(frozen=True, slots=True)
+class JointMomentsPlan:
+    """Intervals for means with the noise scale chosen, for columns scaled to [0, 1]."""
 
     statistic: Mean
     request: Request
@@ -98,6 +145,11 @@ class JointMomentsPlan:
     def name(self) -> str:
         """For people."""
         return "private variance" if len(self.statistic.grids) == 1 else "private variance (box)"
+
+    @property
+    def joint(self) -> JointMoments:
+        """What will be said of each column."""
+        return JointMoments(self.request.n, self.mechanism, self.t)
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -118,12 +170,14 @@ class JointMomentsPlan:
 
     def release(self, records: Records, randomness: Randomness) -> Released:
         """Release both moments of all columns, and make the intervals."""
-        grids = self.statistic.grids
+        grids, joint = self.statistic.grids, self.joint
         d, ranges = len(grids), [to_float(grid.range) for grid in grids]
         exact = bulging_means(records, [grid.cells for grid in grids])
         noisy = self.mechanism.release(exact, randomness)
         means = [min(max(to_float(m), 0.0), 1.0) for m in noisy[:d]]  # all that a mean can be
-        variances = [self.variance(m, w * BULGE) for m, w in zip(noisy[:d], noisy[d:], strict=True)]
+        variances = [
+            joint.variance(m, w * BULGE) for m, w in zip(noisy[:d], noisy[d:], strict=True)
+        ]
         center = [to_float(g.lower + g.range * m) for g, m in zip(grids, noisy[:d], strict=True)]
         public = {
             "variance": one_or_all([r * r * v for r, v in zip(ranges, variances, strict=True)])
@@ -131,53 +185,19 @@ class JointMomentsPlan:
         alternative = self.request.alternative
         if alternative == "two-sided":
             reach = [
-                r * self.half_width(m, v) for r, m, v in zip(ranges, means, variances, strict=True)
+                r * joint.half_width(m, v) for r, m, v in zip(ranges, means, variances, strict=True)
             ]
             if d == 1:
                 return Released(tuple(center), reach[0], public)
             sides = [(c - h, c + h) for c, h in zip(center, reach, strict=True)]
             return box_around(center, sides, public)
         reach = [
-            r * self.bound_width(m, v, above=alternative == "less")
+            r * joint.bound_width(m, v, above=alternative == "less")
             for r, m, v in zip(ranges, means, variances, strict=True)
         ]
         columns = zip(center, reach, self.statistic.bounds, strict=True)
         box = tuple(one_sided(c, h, bounds, alternative) for c, h, bounds in columns)
         return Released(tuple(center), max(reach), public, box=box)
-
-    def variance(self, mean: Fraction, bulge: Fraction) -> float:
-        """Return s̃², which may be negative, from what was released: post-processing."""
-        n, nu = self.request.n, Fraction(self.mechanism.lattice_scale) * self.mechanism.unit
-        return to_float((mean * (1 - mean) + nu * nu - bulge) * n / (n - 1))
-
-    def half_width(self, mean: float, variance: float) -> float:
-        """Return the half-width of a two-sided interval: post-processing."""
-        nu, t = self.mechanism.scale, self.t
-        more = max(t * t * (t * t - 1) / (t * t + 1), 1.0)
-        share = self._own_share(variance)
-        along = (1 - 2 * mean) ** 2 * (1 - share + share * more)
-        return t * math.sqrt(self._total(variance, nu * math.sqrt(float(BULGE) ** 2 + along)))
-
-    def bound_width(self, mean: float, variance: float, above: bool) -> float:
-        """Return a one-sided bound's distance from the center: post-processing."""
-        nu, t = self.mechanism.scale, self.t
-        noise = nu * math.hypot(float(BULGE), 1 - 2 * mean)
-        plain = t * math.sqrt(self._total(variance, noise))
-        # An error E = x̃ − θ is h where a lower bound is missed, and −h for an upper one.
-        error = -plain if above else plain
-        put_right = variance - self._own_share(variance) * (1 - 2 * mean) * error
-        return max(plain, t * math.sqrt(self._total(put_right, noise)))
-
-    def _own_share(self, variance: float) -> float:
-        """Return p, the share of the noise in the variance of the center."""
-        nu = self.mechanism.scale
-        return nu * nu / (max(variance, 0.0) / self.request.n + nu * nu)
-
-    def _total(self, variance: float, noise: float) -> float:
-        n, least = self.request.n, self.mechanism.scale * self.mechanism.scale
-        if least > _BEYOND:
-            return math.inf
-        return total_variance(variance / n + least, noise / n, least, self.t)
 
 
 NORMAL = (
