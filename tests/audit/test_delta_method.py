@@ -13,7 +13,6 @@ from audit.harness import mu_lower_bound
 from confidp import Correlation, Ratio, StandardDeviation
 from confidp.central.methods.delta_method import DeltaMethod
 from confidp.central.methods.method import Request
-from confidp.central.methods.private_covariance import CovarianceMechanism
 from confidp.randomness import Randomness
 
 SEED, N, RUNS, MU = 20261130, 50, 1000, 2.0
@@ -58,18 +57,21 @@ def test_all_it_releases_leaks_no_more_than_mu_and_a_good_part_of_it(statistic):
 
 @pytest.mark.parametrize(
     ("part", "statistic"),
-    [("probe", SPREAD), ("center", SPREAD), ("center", RATIO), ("spread", RATIO)],
+    [("probe", SPREAD), ("center", SPREAD), ("center", RATIO), ("spread", CORRELATION)],
 )
 def test_too_little_noise_on_any_part_is_caught(part, statistic):
     plan = plan_for(statistic)
     mechanism = getattr(plan, part)
-    if part == "spread":
-        broken = CovarianceMechanism(mechanism.sensitivity / 4, 2, mechanism.mu)
-    else:
-        broken = replace(
-            mechanism, sensitivity=mechanism.sensitivity / (6 if part == "probe" else 4)
-        )
+    broken = replace(mechanism, mu=mechanism.mu * (6 if part == "probe" else 4))
     assert leak(replace(plan, **{part: broken}), statistic, seed=SEED) > MU
+
+
+def test_a_covariance_with_half_of_its_own_noise_is_caught():
+    # Beside means with all of theirs: where one column moves, and the other lies at a bound.
+    plan = plan_for(RATIO)
+    center = plan.center
+    object.__setattr__(center, "beta", center.beta / 4)
+    assert leak(plan, RATIO, moved=[1.0, 0.0], seed=SEED) > MU
 
 
 def all_of_it_on_every_part(plan):

@@ -22,7 +22,6 @@ from confidp import (
     confidence_region,
 )
 from confidp.central.methods.delta_method import NOT_CLEAR, DeltaMethod, Scaling
-from confidp.central.methods.joint_moments import bulging_means
 from confidp.central.methods.method import Request
 from confidp.central.methods.private_covariance import unit_covariance, unit_means
 from confidp.errors import InvalidArgument, InvalidType
@@ -79,13 +78,15 @@ def test_no_neighbours_move_moments_or_covariance_by_more_than_the_noise_allows_
     first, second = features
     assert first.cells == second.cells
     k = len(first.cells)
-    released = unit_means if plan.spread is not None else bulging_means  # with its variance
-    means = [released(f.rows, f.cells) for f in features]
+    if plan.spread is None:  # means and covariance at once
+        assert k < 3
+        means = [plan.center.exact(f.rows, f.cells) for f in features]
+        moved = sum((a - b) ** 2 for a, b in zip(*means, strict=True))
+        assert moved <= plan.center.mechanism.sensitivity**2
+        return
+    means = [unit_means(f.rows, f.cells) for f in features]
     moved = sum((a - b) ** 2 for a, b in zip(*means, strict=True))
     assert moved <= plan.center.sensitivity**2
-    assert (plan.spread is None) == (k == 1)
-    if plan.spread is None:
-        return
     moved = sum(
         (unit_covariance(first.rows, first.cells, i, j)
          - unit_covariance(second.rows, second.cells, i, j)) ** 2

@@ -14,12 +14,14 @@ from confidp import GDP, Mean, PrivateVariance, confidence_region
 from confidp.central.methods.estimated_variance import total_variance
 from confidp.central.methods.joint_moments import (
     BULGE,
+    JointCovariance,
     JointMomentsPlan,
     bulging_means,
 )
 from confidp.central.methods.method import Request
 from confidp.errors import InvalidArgument
 from confidp.privacy.noise import GaussianMechanism
+from confidp.randomness import Randomness
 
 FALSE_ALARM = 1e-6
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -168,19 +170,18 @@ def test_the_half_width_counts_all_errors():
             along *= (1 - share) + share * t**2 * (t**2 - 1) / (t**2 + 1)
             noise = nu * math.sqrt(0.3003**2 + along) / n
             total = total_variance(variance / n + nu * nu, noise, nu * nu, t)
-            assert plan.joint.half_width(mean, variance) == pytest.approx(t * math.sqrt(total))
-            assert plan.joint.half_width(mean, variance) >= t * math.sqrt(
-                max(variance, 0) / n + nu * nu
-            )
+            found = plan.joint.half_width(1 - 2 * mean, variance)
+            assert found == pytest.approx(t * math.sqrt(total))
+            assert found >= t * math.sqrt(max(variance, 0) / n + nu * nu)
 
 
 def test_a_bound_on_the_side_where_the_variance_errs_low_is_wider():
     # Where data lie low, an error upwards makes the variance look large: only upper bounds suffer.
     joint = plan_for(200, mu=0.5, alternative="greater").joint
-    plain = joint.bound_width(0.1, 0.001, above=False)
-    assert joint.bound_width(0.1, 0.001, above=True) > 1.02 * plain
-    assert joint.bound_width(0.9, 0.001, above=False) > 1.02 * plain
-    both = [joint.bound_width(0.5, 0.001, above) for above in (True, False)]
+    plain = joint.bound_width(0.8, 0.001, above=False)
+    assert joint.bound_width(0.8, 0.001, above=True) > 1.02 * plain
+    assert joint.bound_width(-0.8, 0.001, above=False) > 1.02 * plain
+    both = [joint.bound_width(0.0, 0.001, above) for above in (True, False)]
     assert both[0] == both[1]
 
 
@@ -207,9 +208,13 @@ def test_with_normal_errors_both_kinds_cover_but_for_the_stated_part(mu, level):
                 x = own + nu * a
                 variance = plans["less"].variance(Fraction(x), Fraction(bulge + 0.3003 * nu * b))
                 error = x - mean
-                covered["two-sided"] += abs(error) <= plans["two-sided"].half_width(x, variance)
-                covered["greater"] += error <= plans["greater"].bound_width(x, variance, False)
-                covered["less"] += -error <= plans["less"].bound_width(x, variance, True)
+                covered["two-sided"] += abs(error) <= plans["two-sided"].half_width(
+                    1 - 2 * x, variance
+                )
+                covered["greater"] += error <= plans["greater"].bound_width(
+                    1 - 2 * x, variance, False
+                )
+                covered["less"] += -error <= plans["less"].bound_width(1 - 2 * x, variance, True)
             for found in covered.values():
                 least = min(least, binomtest(found, runs, level - 0.003, "less").pvalue)
     assert least > FALSE_ALARM
@@ -298,8 +303,60 @@ def test_where_it_matters_most_an_upper_bound_is_put_right():
         own = mean + nu * e
         x, bulge = own + nu * a, own * (1 - own) - (n - 1) * nu**2 + 0.3003 * nu * b
         variance = plan.joint.variance(Fraction(x), Fraction(bulge))
-        covered += mean - x <= plan.joint.bound_width(x, variance, above=True)
+        covered += mean - x <= plan.joint.bound_width(1 - 2 * x, variance, above=True)
     assert binomtest(covered, runs, 0.9, "less").pvalue > FALSE_ALARM
+
+
+@given(st.integers(0, 2**32), st.integers(2, 20), st.integers(1, 5))
+@settings(deadline=None)
+def test_no_neighbours_move_means_and_covariance_by_more_than_the_noise_allows_for(seed, n, d):
+    rng = np.random.default_rng(seed)
+    cells = tuple(int(c) for c in rng.integers(1, 1000, d))
+    corners = rng.integers(2, size=(n, d)) * np.array(cells)
+    rows = np.where(rng.random((n, 1)) < 0.6, corners, rng.integers(0, np.array(cells) + 1, (n, d)))
+    other = rows.copy()
+    moving = rng.random(d) < 0.6
+    other[0] = np.where(moving, rng.integers(0, np.array(cells) + 1, d), rows[0])
+    joint = JointCovariance(n, d, 1.0)
+    pairs = zip(joint.exact(rows, cells), joint.exact(other, cells), strict=True)
+    assert sum((a - b) ** 2 for a, b in pairs) <= joint.mechanism.sensitivity**2
+
+
+def test_the_bound_on_both_is_nearly_needed_beyond_one_column():
+    # d − 1 columns go from a bound to the other, and one stays at a bound.
+    for d in (2, 3, 8):
+        joint, cells = JointCovariance(1, d, 1.0), (1,) * d
+        before, after = np.zeros((1, d), int), np.array([[1] * (d - 1) + [0]])
+        pairs = zip(joint.exact(before, cells), joint.exact(after, cells), strict=True)
+        moved = float(sum((a - b) ** 2 for a, b in pairs))
+        assert (d - 1) * (1 + 1 / d) - 1e-9 <= moved <= d
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_with_no_noise_to_speak_of_the_covariance_is_the_samples(d):
+    rng = np.random.default_rng(d)
+    rows = rng.integers(0, 1001, (60, d))
+    means, covariance = JointCovariance(60, d, 1e8).release(rows, (1000,) * d, Randomness.of(1))
+    np.testing.assert_allclose([float(m) for m in means], rows.mean(axis=0) / 1000, atol=1e-6)
+    expected = np.cov(rows / 1000, rowvar=False).reshape(d, d)
+    np.testing.assert_allclose(covariance, expected, atol=1e-6)
+
+
+def test_the_covariance_has_no_bias_and_the_noise_that_is_stated_in_every_direction():
+    rng = np.random.default_rng(5)
+    n, mu, runs, d = 200, 0.5, 3000, 2
+    rows = (rng.random((n, d)) < [0.1, 0.4]).astype(int)
+    joint, source = JointCovariance(n, d, mu), Randomness.of(6)
+    drawn = np.array([joint.release(rows, (1, 1), source)[1] for _ in range(runs)])
+    exact, z = np.cov(rows, rowvar=False), rows.mean(axis=0) - 0.5
+    nu = joint.scale
+    assert float(joint.beta) == pytest.approx(1.0)
+    for u in ([1, 0], [0, 1], [0.6, -0.8], [math.sqrt(0.5)] * 2):
+        u = np.array(u)
+        found = np.einsum("i,rij,j->r", u, drawn, u)
+        error = nu * math.hypot(float(joint.beta), 2 * float(u @ z)) * n / (n - 1)
+        assert abs(found.mean() - u @ exact @ u) < 4.9 * found.std() / math.sqrt(runs)
+        assert found.std() == pytest.approx(error, rel=4.9 / math.sqrt(2 * runs))
 
 
 def test_there_is_no_budget_to_share():

@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from confidp.central.methods.estimated_variance import center_share, student_t, total_variance
-from confidp.central.methods.joint_moments import (
-    BULGE,
-    JointMoments,
-    bulging_means,
-    moments_mechanism,
-)
+from confidp.central.methods.joint_moments import JointCovariance, JointMoments
 from confidp.central.methods.method import Released, Request, bound_beside, box_around, unsuitable
 from confidp.central.methods.private_covariance import (
     CovarianceMechanism,
@@ -35,6 +30,8 @@ from confidp.errors import InvalidArgument
 from confidp.privacy.guarantees import GDP, sqrt_down, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
+
+Numbers = NDArray[np.float64]
 
 _FINEST = 31  # bits of a centred column's steps, so that products stay under 2^62
 _LARGEST = 1e60  # of a range: its fourth power is a float
@@ -61,8 +58,8 @@ class DeltaMethod:
 
     - c̃, the columns' means, where m is of centred products, such as (X − EX)²: a small share;
     - m̃, the means of the columns or of the products of X − c̃, scaled (`Scaling`), with noise ν;
-    - S̃, their covariance matrix, with noise ω in every direction. Of a single product, the square
-      of X − c̃, the variance comes with its mean (`moments_mechanism`), for no budget of its own.
+    - S̃, their covariance matrix. But for the three products of a correlation it is released with
+      the means, for no budget of its own (`JointCovariance`); else with noise ω in any direction.
 
     The interval is {θ: |h(θ, m̃)| ≤ t√w(θ)} within the θ that the bounds allow; w(θ) is what
     `total_variance` makes of bᵀS̃b/n + ν²‖b‖², b = ∂h/∂m at θ and m̃, in scaled columns.
@@ -73,16 +70,16 @@ class DeltaMethod:
     are a fixed function of each record into a known set, whose size `Scaling` bounds, so m̃ and S̃
     are Gaussian mechanisms too. Budgets are fixed beforehand and compose adaptively:
     μ_1² + μ_c² + μ_v² ≤ μ². The rest is post-processing. ∎ Everything released is an exact
-    fraction; the lattices' δ₀ are in the cost. A single product's two moments are one Gaussian
-    mechanism, at μ_c² + μ_v².
+    fraction; the lattices' δ₀ are in the cost. A joint release is one Gaussian mechanism, at
+    μ_c² + μ_v².
 
     **Coverage.** At the true θ, h(θ, m̃) is close to normal around 0, with variance
     bᵀΣb/n + ν²‖b‖²; `total_variance` counts the noise in its estimate. A ratio's h is linear in m
     and a standard deviation's b is constant, so that nothing in them is linearised at a noisy
-    point. (With a single product w is what `JointMoments` makes of both moments.) A correlation's
-    is: its interval is all of [−1, 1], with a note, unless both noisy variances are 3 deviations
-    above 0. A ratio's is all that the bounds allow unless the noisy denominator is t deviations
-    above 0, where Fieller's set is no interval.
+    point. (Of a joint release w is what `JointMoments` makes.) A correlation's is: its interval is
+    all of [−1, 1], with a note, unless both noisy variances are 3 deviations above 0. A ratio's is
+    all that the bounds allow unless the noisy denominator is t deviations above 0, where Fieller's
+    set is no interval.
 
     Products of X − c̃ rather than X − EX: with e = c̃ − x̄ ~ N(0, ν²), the mean of (X − c̃)² is
     (n − 1)/n·s² + e². ν² is taken off, and the variance of what stays, 2ν⁴, is counted (ν_x²ν_y²
@@ -122,12 +119,12 @@ class DeltaMethod:
         mu_squared = Fraction(request.mu) ** 2
         rest = (1 - probe) * mu_squared
         left = replace(request, mu=sqrt_down(rest))
-        share = center_share(left, scaling.size, (t * t + 1) / 4)
         first = (
             means_mechanism(n, columns, sqrt_down(probe * mu_squared)) if equation.pairs else None
         )
-        if k == 1:
-            return DeltaMethodPlan(equation, request, first, moments_mechanism(n, 1, left.mu), t)
+        if len(equation.pairs) != 3:
+            return DeltaMethodPlan(equation, request, first, JointCovariance(n, k, left.mu), t)
+        share = center_share(left, scaling.size, (t * t + 1) / 4)
         return DeltaMethodPlan(
             equation=equation,
             request=request,
@@ -175,13 +172,13 @@ def _probe_share(request: Request) -> Fraction:
 class DeltaMethodPlan:
     """The delta method with every noise scale chosen.
 
-    Without `spread`, `center` releases a single mean with its variance.
+    A `JointCovariance` releases the means and their covariance; else `spread` does the latter.
     """
 
     equation: Equation
     request: Request
     probe: GaussianMechanism | None
-    center: GaussianMechanism
+    center: GaussianMechanism | JointCovariance
     t: float
     spread: CovarianceMechanism | None = None
 
@@ -190,11 +187,6 @@ class DeltaMethodPlan:
         """μ, and the lattices' δ."""
         parts = self.center, self.spread, self.probe
         return GDP(self.request.mu, sum(part.cost.delta for part in parts if part is not None))
-
-    @property
-    def joint(self) -> JointMoments:
-        """What is said of a single mean that is released with its variance."""
-        return JointMoments(self.request.n, self.center, self.t)
 
     @property
     def name(self) -> str:
@@ -216,9 +208,9 @@ class DeltaMethodPlan:
             "n": self.request.n,
             "relative_center_noise": self.center.scale,
             "relative_covariance_noise": (
-                self.center.scale * math.hypot(1, float(BULGE))  # at most
-                if self.spread is None
-                else self.spread.scale
+                self.center.scale * math.hypot(float(self.center.beta), self.center.dimension**0.5)
+                if isinstance(self.center, JointCovariance)  # at most
+                else self._spread.scale
             ),
             "relative_probe_noise": None if self.probe is None else self.probe.scale,
             "counts_noise": True,
@@ -239,20 +231,19 @@ class DeltaMethodPlan:
     def measure(self, records: Records, randomness: Randomness) -> Measured:
         """Release all that depends on the data. This spends `cost`."""
         features = self.features(records, randomness)
-        if self.spread is None:
-            both = bulging_means(features.rows, features.cells)
-            mean, bulge = self.center.release(both, randomness)
-            means: Sequence[Fraction] = [mean]
-            covariance = np.array([[self.joint.variance(mean, bulge * BULGE)]])
+        means: Sequence[Fraction]
+        if isinstance(self.center, JointCovariance):
+            means, covariance = self.center.release(features.rows, features.cells, randomness)
         else:
             means = self.center.release(unit_means(features.rows, features.cells), randomness)
-            covariance = self.spread.release(features.rows, features.cells, randomness)
+            covariance = self._spread.release(features.rows, features.cells, randomness)
+        tilts = np.array([1 - 2 * min(max(to_float(m), 0.0), 1.0) for m in means])
         scaled = zip(means, features.lowest, features.units, strict=True)
         moments = np.array([to_float(low + m * unit) for m, low, unit in scaled])
         if self.probe is not None:
             moments = (moments - features.bias) * (self.request.n / (self.request.n - 1))
         units = np.array([to_float(u) for u in features.units])
-        return Measured(moments, covariance, units, features.extra, features.centers)
+        return Measured(moments, covariance, units, tilts, features.extra, features.centers)
 
     def features(self, records: Records, randomness: Randomness) -> Features:
         """Return the columns whose means are wanted; this releases the centers of products."""
@@ -284,54 +275,21 @@ class DeltaMethodPlan:
 
     def invert(self, measured: Measured) -> Released:
         """Return the θ that the released numbers don't reject: post-processing."""
-        moments, units = measured.moments, measured.units
-        n, equation = self.request.n, self.equation
-        if self.spread is None:
-            below, above = self._reach(measured)
-
-            def clear_margin(theta: float) -> float:
-                gap = equation.gap(theta, moments)
-                return (below if gap > 0 else above) - abs(gap)
-
-            return self._between(measured, clear_margin)
-        spread_noise = self.spread.scale
-
-        def deviation(gradient: NDArray[np.float64]) -> float:
-            b = gradient * units
-            square = float(b @ b)
-            least = square * self.center.scale**2 + float(gradient**2 @ measured.extra)
-            estimate = float(b @ measured.covariance @ b) / n + least
-            return math.sqrt(total_variance(estimate, square * spread_noise / n, least, self.t))
-
-        def margin(theta: float) -> float:
-            reach = self.t * deviation(equation.gradient(theta, moments))
-            return reach - abs(equation.gap(theta, moments))
-
+        moments, equation = measured.moments, self.equation
         low, high = equation.limits
         needed = max(self.t, equation.clear_by)
         basis = np.eye(len(moments))
-        clear = all(moments[j] > needed * deviation(basis[j]) for j in equation.clear_of_zero)
+        clear = all(
+            moments[j] > needed * self._deviation(measured, basis[j])
+            for j in equation.clear_of_zero
+        )
         if not clear:
             return box_around([low / 2 + high / 2], [(low, high)], {"note": NOT_CLEAR})
-        return self._between(measured, margin)
 
-    def _reach(self, measured: Measured) -> tuple[float, float]:
-        """Return how far below and above the single moment its own expectation may lie."""
-        (moment,), (unit,), (extra,) = measured.moments, measured.units, measured.extra
-        mean, variance = min(max(float(moment / unit), 0.0), 1.0), float(measured.covariance[0, 0])
-        more = float(extra / unit**2)
-        if self.request.alternative == "two-sided":
-            reach = float(unit) * self.joint.half_width(mean, variance, more)
-            return reach, reach
-        below, above = (
-            float(unit) * self.joint.bound_width(mean, variance, side, more)
-            for side in (False, True)
-        )
-        return below, above
+        def margin(theta: float) -> float:
+            gap = equation.gap(theta, moments)
+            return self._reach(measured, equation.gradient(theta, moments), gap) - abs(gap)
 
-    def _between(self, measured: Measured, margin: Callable[[float], float]) -> Released:
-        """Return the interval around the root in which the margin is at least 0."""
-        (low, high), equation, moments = self.equation.limits, self.equation, measured.moments
         center = min(max(equation.root(moments), low), high)
         left, right = _edge(margin, center, low), _edge(margin, center, high)
         alternative = self.request.alternative
@@ -339,6 +297,30 @@ class DeltaMethodPlan:
             return box_around([center], [(left, right)])
         side = (left, high) if alternative == "greater" else (low, right)
         return bound_beside(center, side, alternative)
+
+    @property
+    def _spread(self) -> CovarianceMechanism:
+        assert self.spread is not None  # beside a center that releases means alone
+        return self.spread
+
+    def _deviation(self, measured: Measured, gradient: Numbers) -> float:
+        """Return √w of a combination of the moments."""
+        size, variance, tilt, extra = measured.along(gradient)
+        if isinstance(self.center, JointCovariance):
+            return size * self._joint(self.center).deviation(tilt, variance, extra)
+        n, least = self.request.n, self.center.scale**2 + extra
+        estimate, noise = variance / n + least, self._spread.scale / n
+        return size * math.sqrt(total_variance(estimate, noise, least, self.t))
+
+    def _reach(self, measured: Measured, gradient: Numbers, gap: float) -> float:
+        """Return how large a gap of that sign may be."""
+        if self.request.alternative == "two-sided" or not isinstance(self.center, JointCovariance):
+            return self.t * self._deviation(measured, gradient)
+        size, variance, tilt, extra = measured.along(gradient)
+        return size * self._joint(self.center).bound_width(tilt, variance, gap < 0, extra)
+
+    def _joint(self, center: JointCovariance) -> JointMoments:
+        return JointMoments(self.request.n, center.mechanism, self.t, float(center.beta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +335,8 @@ class Measured:
         S̃ of the scaled columns, of shape (k, k).
     units
         What one is in scaled columns, of shape (k,).
+    tilts
+        1 − 2m̃ of the scaled columns, of shape (k,).
     extra
         Variances that the centers' noise adds to m̃, of shape (k,).
     centers
@@ -362,8 +346,17 @@ class Measured:
     moments: NDArray[np.float64]
     covariance: NDArray[np.float64]
     units: NDArray[np.float64]
+    tilts: NDArray[np.float64]
     extra: NDArray[np.float64]
     centers: tuple[float, ...] | None
+
+    def along(self, gradient: Numbers) -> tuple[float, float, float, float]:
+        """Return ‖b‖, and in its direction m̃'s variance, tilt and extra variance, all scaled."""
+        b = gradient * self.units
+        size = math.sqrt(float(b @ b))
+        u = b / size
+        extra = float((gradient / size) ** 2 @ self.extra)
+        return size, float(u @ self.covariance @ u), float(u @ self.tilts), extra
 
 
 @dataclass(frozen=True, slots=True)

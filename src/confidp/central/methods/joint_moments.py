@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from confidp.central.methods.estimated_variance import total_variance
 from confidp.central.methods.method import Released, Request, box_around
@@ -23,6 +26,7 @@ from confidp.privacy.guarantees import GDP, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
 
+_ROOT_2 = Fraction(math.isqrt(2 << 128), 1 << 64)  # √2, rounded down
 _BEYOND = 1e200  # times the range squared: noise with which floats can't go on
 BULGE = Fraction(3003, 10_000)  # β, at least φ^(−5/2) = 0.30028…
 
@@ -63,11 +67,96 @@ def bulging_means(records: Records, cells: Sequence[int]) -> list[Fraction]:
 
 
 @dataclass(frozen=True, slots=True)
+class JointCovariance:
+    """Releases the means of d columns scaled to [0, 1], and their covariance, with μ-GDP.
+
+    With z = x − ½: the means of z, and those of z_j² and √2·z_jz_k over β, whose ℓ2 norm is
+    Frobenius's, all with noise ν = √d/(nμ). β is √(d/2), and 0.3003 for one column. So the
+    covariance, of which M̃ − z̃z̃ᵀ + ν²I is an estimate without bias but for n/(n − 1), has in
+    direction u the noise βν, and −2(uᵀz)(uᵀZ)ν of the means' own Z.
+
+    **Privacy.** One record moves all of it by at most √d/n. With k the move of z, h the middle
+    between its old and new place and j-th entries |k_j|, |h_j| ≤ (1 − |k_j|)/2, zzᵀ moves by
+    hkᵀ + khᵀ, whose squared norm 2‖h‖²‖k‖² + 2(h·k)² is at most (AB + C²)/2 with A = Σk_j²,
+    B = Σ(1 − |k_j|)², C = Σ|k_j|(1 − |k_j|). A + 2C + B = d, so 2C ≤ d − A and
+    AB + C² ≤ A(d − A) + C² ≤ A(d − A) + (d − A)² = d(d − A). Hence n² times the squared move is at
+    most A + (AB + C²)/(2β²) ≤ A + (d − A) = d. ∎ √2 is rounded down and β up. One column has the
+    proof of `moments_mechanism`: z² is ¼ − x(1 − x).
+
+    Examples
+    --------
+    >>> JointCovariance(1000, 2, mu=0.5).mechanism.scale
+    0.002828427124...
+    """
+
+    n: int
+    dimension: int
+    mu: float
+    mechanism: GaussianMechanism = field(init=False)
+    beta: Fraction = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Calibrate."""
+        d = self.dimension
+        sensitivity = Fraction(sqrt_up(Fraction(d))) / self.n
+        entries = d + d * (d + 1) // 2
+        object.__setattr__(self, "mechanism", GaussianMechanism(sensitivity, self.mu, entries))
+        beta = BULGE if d == 1 else Fraction(sqrt_up(Fraction(d, 2)))
+        object.__setattr__(self, "beta", beta)
+
+    @property
+    def scale(self) -> float:
+        """ν."""
+        return self.mechanism.scale
+
+    @property
+    def cost(self) -> GDP:
+        """What one release costs."""
+        return self.mechanism.cost
+
+    def exact(self, records: Records, cells: Sequence[int]) -> list[Fraction]:
+        """Return what is released, before noise, of columns over `cells`. **Private**."""
+        n, half, columns = len(records), Fraction(1, 2), range(len(cells))
+        sums = {(j, k): exact_sums(records[:, j], records[:, k]) for j in columns for k in columns}
+        means = [Fraction(sums[j, j][0], n * cells[j]) for j in columns]
+        products = [
+            Fraction(sums[j, k][2], n * cells[j] * cells[k])
+            - half * (means[j] + means[k])
+            + half**2
+            for j in columns
+            for k in range(j, len(cells))
+        ]
+        weights = self._weights()
+        return [m - half for m in means] + [p * w for p, w in zip(products, weights, strict=True)]
+
+    def release(
+        self, records: Records, cells: Sequence[int], randomness: Randomness
+    ) -> tuple[list[Fraction], NDArray[np.float64]]:
+        """Return the noisy means of x, and the noisy covariance (n − 1)."""
+        d, n = self.dimension, self.n
+        noisy = self.mechanism.release(self.exact(records, cells), randomness)
+        z, rest = noisy[:d], [m / w for m, w in zip(noisy[d:], self._weights(), strict=True)]
+        nu = Fraction(self.mechanism.lattice_scale) * self.mechanism.unit
+        covariance = np.empty((d, d))
+        pairs = [(j, k) for j in range(d) for k in range(j, d)]
+        for (j, k), m in zip(pairs, rest, strict=True):
+            entry = m - z[j] * z[k] + (nu * nu if j == k else 0)
+            covariance[j, k] = covariance[k, j] = to_float(entry * n / (n - 1))
+        return [m + Fraction(1, 2) for m in z], covariance
+
+    def _weights(self) -> list[Fraction]:
+        d = self.dimension
+        return [(1 if j == k else _ROOT_2) / self.beta for j in range(d) for k in range(j, d)]
+
+
+@dataclass(frozen=True, slots=True)
 class JointMoments:
     """What a mean and a variance released together say of a mean: post-processing.
 
-    All is for numbers scaled to [0, 1]: n of them, the mechanism that released both, and the t
-    quantile. `extra` is what else is known to be in the variance of the center.
+    All is for n numbers scaled to [0, 1], or their combination uᵀX with ‖u‖ = 1 of columns so
+    scaled: ``mechanism`` released both, t is the quantile, and the second moment has `own` times
+    the mean's noise. `tilt` is 1 − 2x̃, or uᵀ(1 − 2x̃): what of the mean's noise is in the variance.
+    `extra` is what else is known to be in the variance of the center.
 
     Notes
     -----
@@ -90,29 +179,33 @@ class JointMoments:
     n: int
     mechanism: GaussianMechanism
     t: float
+    own: float = float(BULGE)
 
     def variance(self, mean: Fraction, bulge: Fraction) -> float:
         """Return s̃², which may be negative, from what was released."""
         n, nu = self.n, Fraction(self.mechanism.lattice_scale) * self.mechanism.unit
         return to_float((mean * (1 - mean) + nu * nu - bulge) * n / (n - 1))
 
-    def half_width(self, mean: float, variance: float, extra: float = 0.0) -> float:
-        """Return the half-width of a two-sided interval."""
+    def deviation(self, tilt: float, variance: float, extra: float = 0.0) -> float:
+        """Return √w: of the center, in a two-sided interval."""
         nu, t = self.mechanism.scale, self.t
         more = max(t * t * (t * t - 1) / (t * t + 1), 1.0)
         share = self._own_share(variance, extra)
-        along = (1 - 2 * mean) ** 2 * (1 - share + share * more)
-        noise = nu * math.sqrt(float(BULGE) ** 2 + along)
-        return t * math.sqrt(self._total(variance, noise, extra))
+        noise = nu * math.sqrt(self.own**2 + tilt**2 * (1 - share + share * more))
+        return math.sqrt(self._total(variance, noise, extra))
 
-    def bound_width(self, mean: float, variance: float, above: bool, extra: float = 0.0) -> float:
+    def half_width(self, tilt: float, variance: float, extra: float = 0.0) -> float:
+        """Return the half-width of a two-sided interval."""
+        return self.t * self.deviation(tilt, variance, extra)
+
+    def bound_width(self, tilt: float, variance: float, above: bool, extra: float = 0.0) -> float:
         """Return a one-sided bound's distance from the center."""
         nu, t = self.mechanism.scale, self.t
-        noise = nu * math.hypot(float(BULGE), 1 - 2 * mean)
+        noise = nu * math.hypot(self.own, tilt)
         plain = t * math.sqrt(self._total(variance, noise, extra))
         # An error E = x̃ − θ is h where a lower bound is missed, and −h for an upper one.
         error = -plain if above else plain
-        put_right = variance - self._own_share(variance, extra) * (1 - 2 * mean) * error
+        put_right = variance - self._own_share(variance, extra) * tilt * error
         return max(plain, t * math.sqrt(self._total(put_right, noise, extra)))
 
     def _own_share(self, variance: float, extra: float) -> float:
@@ -174,7 +267,7 @@ class JointMomentsPlan:
         d, ranges = len(grids), [to_float(grid.range) for grid in grids]
         exact = bulging_means(records, [grid.cells for grid in grids])
         noisy = self.mechanism.release(exact, randomness)
-        means = [min(max(to_float(m), 0.0), 1.0) for m in noisy[:d]]  # all that a mean can be
+        tilts = [1 - 2 * min(max(to_float(m), 0.0), 1.0) for m in noisy[:d]]
         variances = [
             joint.variance(m, w * BULGE) for m, w in zip(noisy[:d], noisy[d:], strict=True)
         ]
@@ -185,15 +278,15 @@ class JointMomentsPlan:
         alternative = self.request.alternative
         if alternative == "two-sided":
             reach = [
-                r * joint.half_width(m, v) for r, m, v in zip(ranges, means, variances, strict=True)
+                r * joint.half_width(b, v) for r, b, v in zip(ranges, tilts, variances, strict=True)
             ]
             if d == 1:
                 return Released(tuple(center), reach[0], public)
             sides = [(c - h, c + h) for c, h in zip(center, reach, strict=True)]
             return box_around(center, sides, public)
         reach = [
-            r * joint.bound_width(m, v, above=alternative == "less")
-            for r, m, v in zip(ranges, means, variances, strict=True)
+            r * joint.bound_width(b, v, above=alternative == "less")
+            for r, b, v in zip(ranges, tilts, variances, strict=True)
         ]
         columns = zip(center, reach, self.statistic.bounds, strict=True)
         box = tuple(one_sided(c, h, bounds, alternative) for c, h, bounds in columns)
