@@ -21,7 +21,8 @@ from confidp import (
     Variance,
     confidence_region,
 )
-from confidp.central.methods.delta_method import NOT_CLEAR, DeltaMethod, Scaling
+from confidp.central.methods.delta_method import NOT_CLEAR, DeltaMethod, Measured, Scaling
+from confidp.central.methods.joint_moments import JointMoments
 from confidp.central.methods.method import Request
 from confidp.central.methods.private_covariance import unit_covariance, unit_means
 from confidp.errors import InvalidArgument, InvalidType
@@ -290,3 +291,48 @@ def test_rows_stay_out_of_the_repr():
     plan = plan_for(Variance((0, 7)), 3)
     features = plan.features(np.array([[123456789], [5], [6]]), Randomness.of(1))
     assert "rows" not in repr(features)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize(
+    "statistic", [StandardDeviation((0, 8), 0.1), Ratio(((0, 1), (0, 2)), 0.2)]
+)
+def test_an_end_is_as_far_as_the_joint_moments_reach(statistic, alternative):
+    plan = plan_for(statistic, 300, mu=0.5, alternative=alternative)
+    k = plan.center.dimension
+    covariance = np.array([[0.05]]) if k == 1 else np.array([[0.06, 0.02], [0.02, 0.08]])
+    measured = Measured(
+        moments=np.array([4.0]) if k == 1 else np.array([0.3, 1.2]),
+        covariance=covariance,
+        units=np.array([16.0]) if k == 1 else np.array([1.0, 2.0]),
+        tilts=np.array([0.5]) if k == 1 else np.array([0.4, -0.2]),
+        extra=np.array([0.3]) if k == 1 else np.zeros(2),
+        centers=None,
+    )
+    released = plan.invert(measured)
+    joint = JointMoments(300, plan.center.mechanism, plan.t, float(plan.center.beta))
+    ((left, right),) = released.box
+    ends = {"two-sided": (left, right), "greater": (left,), "less": (right,)}[alternative]
+    for theta in ends:
+        gradient = plan.equation.gradient(theta, measured.moments)
+        b = gradient * measured.units
+        u = b / np.linalg.norm(b)
+        tilt, variance = float(u @ measured.tilts), float(u @ covariance @ u)
+        extra = float(gradient**2 @ measured.extra / (b @ b))
+        gap = plan.equation.gap(theta, measured.moments)
+        reach = (
+            joint.half_width(tilt, variance, extra)
+            if alternative == "two-sided"
+            else joint.bound_width(tilt, variance, alternative == "less", extra)
+        )
+        assert abs(gap) == pytest.approx(np.linalg.norm(b) * reach, rel=1e-6)
+        assert (gap > 0) == (theta < released.center[0])
+
+
+def test_what_is_measured_has_the_tilts_of_its_means():
+    rows = np.random.default_rng(1).random((50, 2)) * [0.4, 1.0]
+    statistic = Ratio(((0, 1), (0, 1)), 0.2)
+    plan = plan_for(statistic, 50, mu=1e7)
+    measured = plan.measure(statistic.encode(rows), Randomness.of(1))
+    np.testing.assert_allclose(measured.tilts, 1 - 2 * rows.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(measured.moments, rows.mean(axis=0), atol=1e-5)

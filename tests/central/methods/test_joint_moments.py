@@ -359,6 +359,16 @@ def test_the_covariance_has_no_bias_and_the_noise_that_is_stated_in_every_direct
         assert found.std() == pytest.approx(error, rel=4.9 / math.sqrt(2 * runs))
 
 
+def test_few_records_and_much_noise_leave_the_covariance_without_bias():
+    rows = np.array([[0, 1], [1, 0]] * 10)
+    joint, source, runs = JointCovariance(20, 2, 0.5), Randomness.of(6), 4000
+    drawn = np.array([joint.release(rows, (1, 1), source)[1] for _ in range(runs)])
+    off = drawn.mean(axis=0) - np.cov(rows, rowvar=False)
+    allowed = 4.9 * drawn.std(axis=0) / math.sqrt(runs)
+    assert (np.abs(off) < allowed).all()
+    assert (allowed < joint.scale**2).all()  # what is taken off matters here
+
+
 def test_there_is_no_budget_to_share():
     with pytest.raises(InvalidArgument, match="center_share must be None for intervals of means"):
         confidence_region(np.zeros(9), Mean((0, 1)), budget=GDP(1.0), method=PrivateVariance(0.5))
