@@ -105,7 +105,7 @@ def confidence_region(
     >>> region.interval
     (14..., 15...)
     >>> region.spent
-    GDP(mu=1.0, delta=3...e-26)
+    GDP(mu=1.0, delta=4.0...e-26)
     """
     if not isinstance(budget, GDP | ApproxDP):
         raise InvalidType(f"budget must be a GDP or an ApproxDP, not {type(budget).__name__}")

@@ -43,8 +43,8 @@ def moments_mechanism(n: int, dimension: int, mu: float) -> GaussianMechanism:
 
     Examples
     --------
-    >>> moments_mechanism(1000, 1, mu=0.5).scale, GaussianMechanism(Fraction(1, 1000), 0.5, 1).scale
-    (0.002, 0.002)
+    >>> moments_mechanism(1000, 1, mu=0.5).scale, GaussianMechanism(Fraction(1, 1000), 0.5).scale
+    (0.00200000000000..., 0.00200000000000...)
     """
     return GaussianMechanism(Fraction(sqrt_up(Fraction(dimension))) / n, mu, 2 * dimension)
 
