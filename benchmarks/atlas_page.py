@@ -264,7 +264,7 @@ def quantiles_in_short(rows: Sequence[Row]) -> list[str]:
     lines = [
         "**The default interval for a quantile covers for every distribution**, by proof and in "
         f"all {len(cells)} cells of the atlas at level 0.90 (19 populations, n from {sizes[0]:,} "
-        f"to {sizes[-1]:,}, {sets[0]:,} to {sets[-1]:,} data sets each, lowest coverage "
+        f"to {sizes[-1]:,}, {data_sets_of(cells)} data sets each, lowest coverage "
         f"{least:.3f}, the standard error at {sets[0]:,} being {math.sqrt(0.09 / sets[0]):.3f}), "
         "hard cases included. Mean width over the non-private order-statistic interval's on the "
         "same data, with coverage in brackets:",
