@@ -299,3 +299,21 @@ def test_it_errs_to_the_safe_side_on_average():
     assert estimates.mean() - values.var() > -4.9 * math.hypot(
         estimates.std() / math.sqrt(runs), values.var() * math.sqrt(2 / runs)
     )
+
+
+@pytest.mark.parametrize(("order", "least"), [(2, 2.5), (3, 3.5)])
+def test_few_tuples_of_many_records_come_near_the_bound_for_designs(order, least):
+    # All tuples are 0 but the other ones of record 0's partners; then its own become 1 too.
+    n = 200
+    tuples = design(n, order, 3)
+    own = (tuples == 0).any(axis=1)
+    partners = np.unique(tuples[own])
+    heights = np.where(np.isin(tuples, partners[partners > 0]).any(axis=1) & ~own, 1.0, 0.0)
+    spreads = []
+    for value in (0.0, 1.0):
+        full = np.where(own, value, heights)
+        q = np.zeros(n)
+        for positions in tuples.T:
+            np.add.at(q, positions, full / (3 * order))
+        spreads.append(((q - q.mean()) ** 2).sum())
+    assert least < spreads[1] - spreads[0] <= 2 * order - 1
