@@ -21,7 +21,7 @@ from confidp import (
     Variance,
     confidence_region,
 )
-from confidp.central.methods.delta_method import NOT_CLEAR, DeltaMethod, Measured, Scaling
+from confidp.central.methods.delta_method import DIAMETER, NOT_CLEAR, SPREAD, DeltaMethod, Measured
 from confidp.central.methods.joint_moments import JointMoments
 from confidp.central.methods.method import Request
 from confidp.central.methods.private_covariance import unit_covariance, unit_means
@@ -122,16 +122,15 @@ def test_the_sizes_of_three_products_are_those_proved():
     points = np.stack([u * u, v * v, u * v], axis=1) / 2
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
     assert distances.max() == pytest.approx(1)  # attained
-    scaling = Scaling.of(Correlation(UNIT, (0.1, 0.1)).equation)
-    assert scaling.diameter == 1
-    assert scaling.spread**2 >= Fraction(3, 2)
+    assert DIAMETER == 1
+    assert Fraction(3, 2) <= SPREAD**2
     worst = 0.0
     rng = np.random.default_rng(1)
     for m in points[rng.integers(len(points), size=300)]:
         a, b = (points[rng.integers(len(points), size=2000)] - m for _ in range(2))
         squares = (a * a).sum(1) ** 2 + (b * b).sum(1) ** 2 - 2 * (a * b).sum(1) ** 2
         worst = max(worst, squares.max())
-    assert 0.5 < worst <= scaling.spread**2
+    assert 0.5 < worst <= SPREAD**2
 
 
 @given(st.floats(1e-3, 1e3), st.sampled_from(STATISTICS))

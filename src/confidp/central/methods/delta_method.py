@@ -33,6 +33,9 @@ from confidp.randomness import Randomness
 
 Numbers = NDArray[np.float64]
 
+# How far one record moves the means of (u², v², uv)/2, and their covariance, times n: u and v are
+# centred columns in [−1, 1] (``docs/private_variance.md``, section 3).
+DIAMETER, SPREAD = Fraction(1), Fraction(sqrt_up(Fraction(3, 2)))
 _FINEST = 31  # bits of a centred column's steps, so that products stay under 2^62
 _LARGEST = 1e60  # of a range: its fourth power is a float
 NOT_CLEAR = (
@@ -57,7 +60,7 @@ class DeltaMethod:
     θ solves h(θ, m) = 0, where m holds k means (`Equation`). In three releases:
 
     - c̃, the columns' means, where m is of centred products, such as (X − EX)²: a small share;
-    - m̃, the means of the columns or of the products of X − c̃, scaled (`Scaling`), with noise ν;
+    - m̃, the means of the columns or of the products of X − c̃, scaled, with noise ν;
     - S̃, their covariance matrix. But for the three products of a correlation it is released with
       the means, for no budget of its own (`JointCovariance`); else with noise ω in any direction.
 
@@ -67,7 +70,7 @@ class DeltaMethod:
     Notes
     -----
     **Privacy.** c̃ is a Gaussian mechanism (`means_mechanism`). Given c̃, scaled products of X − c̃
-    are a fixed function of each record into a known set, whose size `Scaling` bounds, so m̃ and S̃
+    are a fixed function of each record into a known set, whose size is bounded, so m̃ and S̃
     are Gaussian mechanisms too. Budgets are fixed beforehand and compose adaptively:
     μ_1² + μ_c² + μ_v² ≤ μ². The rest is post-processing. ∎ Everything released is an exact
     fraction; the lattices' δ₀ are in the cost. A joint release is one Gaussian mechanism, at
@@ -112,8 +115,7 @@ class DeltaMethod:
         if not all(1 / _LARGEST <= grid.range <= _LARGEST for grid in equation.grids):
             raise InvalidArgument("bounds must be between 1e-60 and 1e60 apart for DeltaMethod")
         n, columns = request.n, len(equation.grids)
-        scaling = Scaling.of(equation)
-        k = scaling.dimension
+        k = len(equation.pairs) or columns
         t = student_t(request)
         probe = _probe_share(request) if equation.pairs else Fraction(0)
         mu_squared = Fraction(request.mu) ** 2
@@ -124,39 +126,15 @@ class DeltaMethod:
         )
         if len(equation.pairs) != 3:
             return DeltaMethodPlan(equation, request, first, JointCovariance(n, k, left.mu), t)
-        share = center_share(left, scaling.size, (t * t + 1) / 4)
+        share = center_share(left, 1, (t * t + 1) / 4)  # about as noisy as one column
         return DeltaMethodPlan(
             equation=equation,
             request=request,
             probe=first,
-            center=GaussianMechanism(scaling.diameter / n, sqrt_down(share * rest), k),
+            center=GaussianMechanism(DIAMETER / n, sqrt_down(share * rest), k),
             t=t,
-            spread=CovarianceMechanism(scaling.spread / n, k, sqrt_down((1 - share) * rest)),
+            spread=CovarianceMechanism(SPREAD / n, k, sqrt_down((1 - share) * rest)),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """How far one record moves the scaled means, and their covariance, times n.
-
-    Columns are scaled to [0, 1]. Centred columns are scaled to u, v in [−1, 1], whose largest
-    distance from the center is 1; then one product is u², in [0, 1], and three are
-    (u², v², uv)/2. Sizes are proved in ``docs/private_variance.md``: √d and d for d columns or
-    one product (sections 1 and 2), 1 and √(3/2) for three (section 3).
-    """
-
-    dimension: int
-    diameter: Fraction
-    spread: Fraction
-    size: int  # of as many columns would have about the same noise: for sharing the budget
-
-    @classmethod
-    def of(cls, equation: Equation) -> Scaling:
-        """Return the scaling of an equation's means."""
-        if len(equation.pairs) == 3:
-            return cls(3, Fraction(1), Fraction(sqrt_up(Fraction(3, 2))), 1)
-        d = len(equation.pairs) or len(equation.grids)
-        return cls(d, Fraction(sqrt_up(Fraction(d))), Fraction(d), d)
 
 
 def _probe_share(request: Request) -> Fraction:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from confidp.central.methods.estimated_variance import total_variance
 from confidp.central.methods.method import Released, Request, box_around
+from confidp.central.methods.private_covariance import ROOT_2
 from confidp.central.statistics.exact import exact_sums
 from confidp.central.statistics.mean import Mean
 from confidp.central.statistics.statistic import Records
@@ -26,7 +27,6 @@ from confidp.privacy.guarantees import GDP, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
 
-_ROOT_2 = Fraction(math.isqrt(2 << 128), 1 << 64)  # √2, rounded down
 _BEYOND = 1e200  # times the range squared: noise with which floats can't go on
 BULGE = Fraction(3003, 10_000)  # β, at least φ^(−5/2) = 0.30028…
 
@@ -116,15 +116,15 @@ class JointCovariance:
 
     def exact(self, records: Records, cells: Sequence[int]) -> list[Fraction]:
         """Return what is released, before noise, of columns over `cells`. **Private**."""
-        n, half, columns = len(records), Fraction(1, 2), range(len(cells))
-        sums = {(j, k): exact_sums(records[:, j], records[:, k]) for j in columns for k in columns}
-        means = [Fraction(sums[j, j][0], n * cells[j]) for j in columns]
+        n, d, half = len(records), len(cells), Fraction(1, 2)
+        pairs = [(j, k) for j in range(d) for k in range(j, d)]
+        sums = {(j, k): exact_sums(records[:, j], records[:, k]) for j, k in pairs}
+        means = [Fraction(sums[j, j][0], n * cells[j]) for j in range(d)]
         products = [
             Fraction(sums[j, k][2], n * cells[j] * cells[k])
             - half * (means[j] + means[k])
             + half**2
-            for j in columns
-            for k in range(j, len(cells))
+            for j, k in pairs
         ]
         weights = self._weights()
         return [m - half for m in means] + [p * w for p, w in zip(products, weights, strict=True)]
@@ -146,7 +146,7 @@ class JointCovariance:
 
     def _weights(self) -> list[Fraction]:
         d = self.dimension
-        return [(1 if j == k else _ROOT_2) / self.beta for j in range(d) for k in range(j, d)]
+        return [(1 if j == k else ROOT_2) / self.beta for j in range(d) for k in range(j, d)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from confidp.privacy.guarantees import GDP, sqrt_down, sqrt_up
 from confidp.privacy.noise import GaussianMechanism, to_float
 from confidp.randomness import Randomness
 
-_ROOT_2 = Fraction(math.isqrt(2 << 128), 1 << 64)  # √2, rounded down
+ROOT_2 = Fraction(math.isqrt(2 << 128), 1 << 64)  # √2, rounded down
 
 
 def means_mechanism(n: int, dimension: int, mu: float) -> GaussianMechanism:
@@ -106,7 +106,7 @@ class CovarianceMechanism:
     ) -> NDArray[np.float64]:
         """Return the noisy (d, d) matrix, which may have negative eigenvalues. This spends μ."""
         places = [(j, k) for j in range(self.dimension) for k in range(j + 1)]
-        weights = [Fraction(1) if j == k else _ROOT_2 for j, k in places]
+        weights = [Fraction(1) if j == k else ROOT_2 for j, k in places]
         entries = [
             w * unit_covariance(records, cells, j, k)
             for w, (j, k) in zip(weights, places, strict=True)
